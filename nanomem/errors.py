@@ -1,0 +1,68 @@
+"""What can go wrong, named for what the catcher does next. Knows nothing else of nanomem.
+
+    NanomemError            has `text`: a sentence a person may see
+    ├── TryLater            wait, then do the same again
+    │   └── NotHere         nobody is there to take it: keep it until somebody is
+    ├── TooLong             shorten the request, then ask once more
+    ├── ShowModel           give the text to the model as the tool's result
+    ├── TellUser            tell the person and end the turn; asking again may help
+    ├── Refused             what was asked can never be done: do not try again
+    │   └── Gone            the message to edit is no more: send another in its place
+    ├── CannotStore         nothing was written: acknowledge nothing, try again when the disk is well
+    ├── Misuse              say what to change, and exit with 2
+    └── Stop                say why, and exit with 1
+
+Whatever else is raised is a bug and ends the turn loudly.
+"""
+
+
+class NanomemError(Exception):
+    """The root; `text` may be shown to a person and holds no secret."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class TryLater(NanomemError):
+    """It may work later; `after_s` is the other side's own hint in seconds, if it gave one."""
+
+    def __init__(self, text: str, after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.after_s = after_s
+
+
+class NotHere(TryLater):
+    """Nobody is connected at that address now."""
+
+
+class TooLong(NanomemError):
+    """The model says that the request is longer than its context window."""
+
+
+class ShowModel(NanomemError):
+    """A tool could not do it; the text tells the model why and what to try instead."""
+
+
+class TellUser(NanomemError):
+    """The turn cannot go on; the text tells the person why and what to do."""
+
+
+class Refused(NanomemError):
+    """The network will never accept this."""
+
+
+class Gone(Refused):
+    """The message that was to be edited cannot be edited any more."""
+
+
+class CannotStore(NanomemError):
+    """A write failed before anything was acknowledged."""
+
+
+class Misuse(NanomemError):
+    """Wrong settings or arguments."""
+
+
+class Stop(NanomemError):
+    """The program cannot go on."""
