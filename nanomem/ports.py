@@ -3,7 +3,7 @@
 Every docstring says what is *not* promised: order, loss, blocking, idempotency, errors.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -97,6 +97,19 @@ class Taker(Protocol):
 
     def arrived(self, address: str) -> None:
         """Somebody is there again: what waits for that address is delivered now."""
+
+
+class Door(Protocol):
+    """Who may talk, by the network's numeric user id."""
+
+    def admits(self, user: int) -> bool:
+        """Whether that person may talk at all."""
+
+    def is_owner(self, user: int) -> bool:
+        """Whether that person owns the daemon."""
+
+    async def pair(self, code: str, user: int) -> bool:
+        """Takes a stranger in who knows a valid code, once; False for any other."""
 
 
 class Channel(Protocol):
@@ -240,5 +253,3 @@ class Templates(Protocol):
     def render(self, name: str, **values: object) -> str:
         """The template of that name, the owner's own before the package's; a broken one is reported and passed over."""
 
-
-Ask = Callable[[Request], Awaitable[Reply]]
