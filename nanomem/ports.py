@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from nanomem.messages import Attachment, Inbound, Outbound, Reply, Request, ToolSchema, Usage
+from nanomem.messages import Attachment, Image, Inbound, Outbound, Reply, Request, ToolSchema, Usage
 from nanomem.records import Record
 from nanomem.session import Session
 from nanomem.spaces import Space
@@ -41,6 +41,9 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """As in the settings."""
+
+    async def warm_up(self) -> None:
+        """Begins to load what the first call would wait for, and returns at once."""
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """One call, tried once. `heard` is given all text so far, each time it has grown.
@@ -247,9 +250,21 @@ class Memory(Protocol):
         """The files as they are now; damage is reported to the log, never raised."""
 
 
+class Files(Protocol):
+    """What people send along, kept in their space."""
+
+    async def receive(self, space: Space, message: Inbound, channel: Channel) -> tuple[list[str], list[str]]:
+        """Fetches the message's attachments; returns the paths in the space, and a note for each that failed.
+
+        Idempotent: the same message's files get the same paths.
+        """
+
+    async def image(self, space: Space, path: str) -> Image | None:
+        """The picture at a path, if it is one that a model can be shown."""
+
+
 class Templates(Protocol):
     """The wording of prompts."""
 
     def render(self, name: str, **values: object) -> str:
         """The template of that name, the owner's own before the package's; a broken one is reported and passed over."""
-

@@ -6,7 +6,7 @@ Pure. A record is made valid or not at all; what cannot be read raises BadRecord
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from nanomem.messages import End, Sender, ToolCall, Usage
 
@@ -279,7 +279,15 @@ def _usage_to_json(usage: Usage) -> dict[str, Any]:
 def _usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
-    counts = [value.get(key) for key in ("prompt_tokens", "completion_tokens", "cached_tokens")]
-    cost = value.get("cost_usd", 0.0)
-    whole = [count if isinstance(count, int) else 0 for count in counts]
-    return Usage(*whole, cost_usd=float(cost) if isinstance(cost, int | float) else 0.0)
+
+    def count(key: str) -> int:
+        found = value.get(key)
+        return found if isinstance(found, int) else 0
+
+    cost = value.get("cost_usd")
+    return Usage(
+        count("prompt_tokens"),
+        count("completion_tokens"),
+        count("cached_tokens"),
+        float(cost) if isinstance(cost, int | float) else 0.0,
+    )

@@ -160,4 +160,8 @@ def history(messages: Sequence[Said], max_messages: int) -> list[Said]:
 def _starts_turn(messages: Sequence[Said], index: int) -> bool:
     if not isinstance(messages[index], UserMessage):
         return False
-    return index == 0 or not isinstance(messages[index - 1], UserMessage) or messages[index - 1].turn != messages[index].turn
+    return (
+        index == 0
+        or not isinstance(messages[index - 1], UserMessage)
+        or messages[index - 1].turn != messages[index].turn
+    )

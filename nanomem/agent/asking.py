@@ -1,0 +1,72 @@
+"""Asking a model: within the daily limits, again when it may work later, and counting what it cost.
+
+Knows nothing of what is asked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import structlog
+
+from nanomem.agent.patience import patiently
+from nanomem.errors import TellUser, TryLater
+from nanomem.messages import Reply, Request, Usage
+from nanomem.ports import Clock, Meter, Model
+
+log = structlog.get_logger()
+
+ATTEMPTS = 4
+LONGEST_HINT_S = 120.0
+"""A provider that asks for a longer wait is told to the person instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class DailyLimits:
+    """0 is none. Days are those of `zone`."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Asker:
+    """A model with patience and a purse."""
+
+    def __init__(self, model: Model, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits) -> None:
+        self.model = model
+        self._meter = meter
+        self._clock = clock
+        self._zone = zone
+        self._limits = limits
+
+    @property
+    def today(self) -> str:
+        """The day that is counted for now."""
+        return self._clock.now().astimezone(self._zone).date().isoformat()
+
+    async def spent_today(self) -> Usage:
+        """What today has cost so far."""
+        return await self._meter.spent(self.today)
+
+    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
+        """The answer. Raises TooLong, and TellUser for all that asking again at once cannot mend."""
+        await self._check_limits()
+        try:
+            async for attempt in patiently(self._clock, "model", ATTEMPTS, LONGEST_HINT_S):
+                with attempt:
+                    reply = await self.model.ask(request, heard)
+        except TryLater as error:
+            hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
+            raise TellUser(f"The model cannot be reached: {error.text}{hint} /retry asks it again.") from error
+        if reply.usage != Usage():
+            await self._meter.spend(self.today, reply.usage)
+        return reply
+
+    async def _check_limits(self) -> None:
+        if not self._limits.tokens and not self._limits.cost_usd:
+            return
+        spent = await self.spent_today()
+        if 0 < self._limits.tokens <= spent.prompt_tokens + spent.completion_tokens:
+            raise TellUser(f"Today's limit of {self._limits.tokens:,} tokens is reached. It starts anew at midnight.")
+        if 0 < self._limits.cost_usd <= spent.cost_usd:
+            raise TellUser(f"Today's limit of ${self._limits.cost_usd:.2f} is reached. It starts anew at midnight.")

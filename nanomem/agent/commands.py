@@ -1,0 +1,156 @@
+"""Slash commands: one registry for every channel.
+
+A command and its reply are not part of the conversation.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from nanomem.agent.asking import Asker
+from nanomem.agent.conversation import Conversation, Conversations
+from nanomem.agent.prompting import Prompter
+from nanomem.bus import Kind, Lane
+from nanomem.facts import facts
+from nanomem.messages import Inbound
+from nanomem.ports import Memory
+from nanomem.records import AssistantMessage
+
+_COMMAND = re.compile(r"/([A-Za-z0-9_-]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+
+NOTHING_TO_RETRY = "Nothing to retry."
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command as it was given, and the lane of its session."""
+
+    message: Inbound
+    argument: str
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. An `urgent` one is answered at once, also while a turn runs."""
+
+    name: str
+    summary: str
+    run: Callable[[Call], Awaitable[str]]
+    urgent: bool = False
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """(name, argument) of a command; None for anything else, such as `/etc/hosts is a file`."""
+    found = _COMMAND.fullmatch(text.strip())
+    return (found[1].lower().replace("_", "-"), (found[2] or "").strip()) if found else None
+
+
+class Commands:
+    """All commands, by name."""
+
+    def __init__(self, conversations: Conversations, prompter: Prompter, asker: Asker, memory: Memory) -> None:
+        self._conversations = conversations
+        self._prompter = prompter
+        self._asker = asker
+        self._memory = memory
+        self._all = {
+            command.name: command
+            for command in (
+                Command("new", "start a new session", self._new, urgent=True),
+                Command("stop", "stop the running answer", self._stop, urgent=True),
+                Command("retry", "answer the last message again, if that failed or was stopped", self._retry),
+                Command("status", "model, context, messages, memory, tokens today", self._status, urgent=True),
+                Command("help", "all commands", self._help, urgent=True),
+            )
+        }
+
+    @property
+    def menu(self) -> list[tuple[str, str]]:
+        """(name, summary) of each, in the order of `/help`."""
+        return [(command.name, command.summary) for command in self._all.values()]
+
+    def kind(self, message: Inbound) -> Kind:
+        """How the lane shall serve a message; a typo in a command is answered at once."""
+        parsed = parse(message.text)
+        if parsed is None:
+            return "message"
+        command = self._all.get(parsed[0])
+        return "urgent" if command is None or command.urgent else "command"
+
+    def is_retry(self, message: Inbound) -> bool:
+        """Whether the message asks for the last turn to be done again."""
+        return (parse(message.text) or ("",))[0] == "retry"
+
+    async def run(self, message: Inbound, lane: Lane) -> str:
+        """The reply to a message that is a command. Run again after a crash, it repeats its reply."""
+        name, argument = parse(message.text) or ("", "")
+        if name == "start":
+            name = "help"
+        command = self._all.get(name)
+        return await command.run(Call(message, argument, lane)) if command else self._unknown(name)
+
+    def _unknown(self, name: str) -> str:
+        near = get_close_matches(name, self._all, n=1)
+        meant = f" Did you mean /{near[0]}?" if near else ""
+        return f"Unknown command /{name[:64]}.{meant} /help lists all."
+
+    async def _help(self, call: Call) -> str:
+        return "\n".join(f"/{name}: {summary}" for name, summary in self.menu)
+
+    async def _stop(self, call: Call) -> str:
+        if call.lane.stop is None:
+            return "Nothing is running."
+        call.lane.stop()
+        async with call.lane.gate:  # free again once what was written so far is with the person
+            return "Stopped."
+
+    async def _new(self, call: Call) -> str:
+        if call.lane.stop is not None:
+            call.lane.stop()
+        async with call.lane.gate:
+            conversation = await self._conversations.open(call.lane.address)
+            await conversation.reset(call.message.id)
+        return "New session started."
+
+    async def _retry(self, call: Call) -> str:
+        return NOTHING_TO_RETRY
+
+    async def _status(self, call: Call) -> str:
+        conversation = await self._conversations.open(call.lane.address)
+        session, model = conversation.session, self._asker.model.name
+        files = await self._memory.read(conversation.space)
+        known = sum(len(facts(text)) for text in (files.soul, files.user, files.memory))
+        spent = await self._asker.spent_today()
+        cost = f", ${spent.cost_usd:.4f}" if call.message.from_owner else ""
+        used, budget = await self._prompter.used(conversation, model), self._prompter.limits.budget
+        return "\n".join(
+            (
+                f"Model: {model}",
+                f"Context: {used:,} of {budget:,} tokens",
+                f"Messages: {session.last_n} ({session.last_n - session.last_consolidated} unconsolidated)",
+                f"Memory: {known} facts",
+                f"Today: {spent.prompt_tokens + spent.completion_tokens:,} tokens{cost}",
+            )
+        )
+
+
+def retried(conversation: Conversation, turn: str) -> str | None:
+    """The turn that `turn` does again: the one before it, if that failed or was stopped."""
+    records = conversation.session.of_turn(turn)
+    if records:
+        return records[0].retries if isinstance(records[0], AssistantMessage) else None
+    last = conversation.session.messages[-1] if conversation.session.messages else None
+    return last.turn if isinstance(last, AssistantMessage) and last.end in ("failed", "stopped") else None
+
+
+def done_again(conversation: Conversation, retries: str | None) -> frozenset[str]:
+    """That turn, and those that it did again itself."""
+    chain: set[str] = set()
+    for message in reversed(conversation.session.messages):
+        if message.turn == retries:
+            chain.add(message.turn)
+            if isinstance(message, AssistantMessage) and message.retries:
+                retries = message.retries
+    return frozenset(chain)

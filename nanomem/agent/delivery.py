@@ -1,0 +1,138 @@
+"""Getting one answer to its person: a placeholder, edits while it grows, and at last the whole text.
+
+Placeholder, keep its id, edit: so that an answer interrupted by a crash is completed in place.
+Knows the channel port and the outbox, nothing of turns.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from nanomem.agent.patience import patiently
+from nanomem.errors import CannotStore, Gone, NotHere, Refused, TryLater
+from nanomem.messages import Outbound
+from nanomem.ports import Channel, Clock, Inbox
+
+log = structlog.get_logger()
+
+BETWEEN_EDITS_S = 1.0
+
+
+class Delivery:
+    """One outbound message on its way. `shown` is the newest text a growing answer has."""
+
+    def __init__(self, channel: Channel, inbox: Inbox, clock: Clock, outbound: Outbound) -> None:
+        self.shown = ""
+        self._channel = channel
+        self._inbox = inbox
+        self._clock = clock
+        self._id = outbound.id
+        self._address = outbound.address
+        self._placed = list(outbound.placed)
+        self._grown = asyncio.Event()
+
+    async def open(self) -> None:
+        """Puts the placeholder up, if the network lets us now; if not, `finish` will."""
+        if self._placed:
+            return
+        try:
+            await self._place()
+        except (TryLater, Refused, CannotStore) as error:
+            log.info("delivery.no_placeholder", address=self._address, reason=error.text)
+
+    def show(self, text: str) -> None:
+        """The answer has grown to this; it is shown when there is time."""
+        self.shown = text
+        self._grown.set()
+
+    async def keep_showing(self) -> None:
+        """Edits the placeholder as the answer grows, best effort, until cancelled."""
+        while self._placed:
+            await self._grown.wait()
+            self._grown.clear()
+            if self.shown.strip():
+                await self._clock.sleep(max(BETWEEN_EDITS_S, await self._show_first_part()))
+
+    async def _show_first_part(self) -> float:
+        """Shows it; returns for how many seconds the network wants no more edits."""
+        try:
+            await self._channel.show(self._address, self._placed[0], self._channel.parts(self.shown)[0], final=False)
+        except TryLater as error:
+            return error.after_s or 0.0
+        except Refused:
+            pass  # the final text is what counts: `finish` replaces what cannot be edited
+        return 0.0
+
+    async def finish(self, text: str) -> None:
+        """Delivers the whole text. Raises NotHere: nobody is there, it stays in the outbox.
+
+        Waits for as long as the network is away; what it refuses for good is logged and given up.
+        """
+        try:
+            for index, part in enumerate(self._channel.parts(text)):
+                await self._deliver(index, part)
+        except Refused as error:
+            log.error("delivery.refused", address=self._address, outbound=self._id, reason=error.text)
+
+    async def _deliver(self, index: int, part: str) -> None:
+        for last_chance in (False, True):
+            try:
+                async for attempt in patiently(self._clock, "delivery"):
+                    with attempt:
+                        if index >= len(self._placed):
+                            await self._place()
+                        await self._channel.show(self._address, self._placed[index], part, final=True)
+                return
+            except Gone:
+                if last_chance:
+                    raise
+                del self._placed[index:]
+
+    async def _place(self) -> None:
+        self._placed.append(await self._channel.place(self._address))
+        await self._inbox.placed(self._id, self._placed)
+
+
+class Deliveries:
+    """The way out, for answers and for replies to commands."""
+
+    def __init__(self, channels: Sequence[Channel], inbox: Inbox, clock: Clock) -> None:
+        self._channels = {channel.name: channel for channel in channels}
+        self._inbox = inbox
+        self._clock = clock
+
+    def channel(self, address: str) -> Channel:
+        """The channel of an address."""
+        return self._channels[address.partition(":")[0]]
+
+    async def begin(self, outbound_id: str, address: str) -> Delivery:
+        """A delivery for an answer about to be written; where a crash has left one begun, that one."""
+        outbound = await self._inbox.outbound(outbound_id) or Outbound(outbound_id, address)
+        return Delivery(self.channel(address), self._inbox, self._clock, outbound)
+
+    async def send(self, outbound_id: str, delivery: Delivery | None = None) -> bool:
+        """Delivers what waits in the outbox under that id; False if nobody is there to take it."""
+        outbound = await self._inbox.outbound(outbound_id)
+        if outbound is None or outbound.text is None:
+            return True
+        channel = self.channel(outbound.address)
+        try:
+            if outbound.end is None:
+                await self._reply(channel, outbound.address, outbound.text)
+            else:
+                delivery = delivery or Delivery(channel, self._inbox, self._clock, outbound)
+                await delivery.finish(outbound.text)
+        except NotHere:
+            return False
+        await channel.done(outbound)
+        await self._inbox.delivered(outbound_id)
+        return True
+
+    async def _reply(self, channel: Channel, address: str, text: str) -> None:
+        try:
+            async for attempt in patiently(self._clock, "delivery"):
+                with attempt:
+                    await channel.say(address, text)
+        except Refused as error:
+            log.error("delivery.refused", address=address, reason=error.text)

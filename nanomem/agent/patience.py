@@ -1,0 +1,49 @@
+"""Trying again what may work later, with the other side's own hint or longer and longer waits.
+
+The one place that knows the retry library.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+
+import structlog
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_never
+
+from nanomem.errors import CannotStore, NotHere, TryLater
+from nanomem.ports import Clock
+
+log = structlog.get_logger()
+
+
+async def patiently(
+    clock: Clock, what: str, attempts: int | None = None, longest_hint_s: float | None = None
+) -> AsyncIterator[AbstractContextManager[object]]:
+    """`async for attempt in patiently(...): with attempt: ...` does it until TryLater and CannotStore stop.
+
+    Waits as long as TryLater says, else 1, 2, 4 ... 60 s. The error itself is raised after so many
+    attempts, at once for a hint longer than `longest_hint_s`, and at once for NotHere.
+    """
+
+    def worth_it(error: BaseException) -> bool:
+        if isinstance(error, NotHere) or not isinstance(error, TryLater | CannotStore):
+            return False
+        return longest_hint_s is None or _hint(error, 0.0) <= longest_hint_s
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        seconds = _hint(error, min(2.0 ** (state.attempt_number - 1), 60.0))
+        log.warning(f"{what}.waits", seconds=seconds, attempt=state.attempt_number, reason=str(error))
+        return seconds
+
+    async for attempt in AsyncRetrying(
+        sleep=clock.sleep,
+        wait=wait,
+        stop=stop_after_attempt(attempts) if attempts else stop_never,
+        retry=retry_if_exception(worth_it),
+        reraise=True,
+    ):
+        yield attempt
+
+
+def _hint(error: BaseException | None, default: float) -> float:
+    return error.after_s if isinstance(error, TryLater) and error.after_s is not None else default

@@ -1,0 +1,187 @@
+"""Building the request of a model call: when the prefix is rebuilt, and what is done when it does not fit.
+
+Knows memory, templates and token counts through their ports; the wording and order are `prompt.py`'s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+import structlog
+
+from nanomem.agent.conversation import Conversation
+from nanomem.budget import Calibration, cut_results, drop_oldest, estimate
+from nanomem.messages import Image, Request, ToolSchema
+from nanomem.ports import Clock, Memory, MemoryFiles, Templates, Tokenizer
+from nanomem.prompt import Marks, Prefix, Timestamps, memory_changes, rendered
+from nanomem.records import AssistantMessage, UserMessage
+from nanomem.session import Said, history, repaired
+
+log = structlog.get_logger()
+
+LONGEST_CHANGES = 2_000
+"""Characters of the note on what changed in memory."""
+IMAGE_TOKENS = 1_105
+"""OpenAI's count for a picture of 1024 x 1024 in detail: 85, and 170 for each tile of 512."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLimits:
+    """The settings a prompt depends on. `budget` is in tokens: window less completion and buffer."""
+
+    budget: int
+    max_tokens: int
+    temperature: float
+    target_ratio: float
+    max_messages: int
+    cache_ttl_s: float
+    timestamps: Timestamps
+    zone: tzinfo
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What one turn adds to its requests. `own` is the turn, and the one it does again if it is a retry."""
+
+    own: frozenset[str]
+    context: str
+    context_tokens: int
+    images: Mapping[str, Image]
+
+
+class Prompter:
+    """Makes requests from conversations."""
+
+    def __init__(
+        self,
+        limits: PromptLimits,
+        memory: Memory,
+        templates: Templates,
+        tokenizer: Tokenizer,
+        clock: Clock,
+        schemas: tuple[ToolSchema, ...],
+    ) -> None:
+        self.limits = limits
+        self.calibration = Calibration()
+        self._memory = memory
+        self._templates = templates
+        self._tokenizer = tokenizer
+        self._clock = clock
+        self._schemas = schemas
+        self._schema_tokens: int | None = None
+
+    async def tail(self, conversation: Conversation, own: frozenset[str], images: Mapping[str, Image]) -> Tail:
+        """The turn's own part; rebuilds the conversation's prefix where that costs no cache."""
+        now = self._clock.now()
+        files = await self._memory.read(conversation.space)
+        prefix = conversation.prefix
+        if prefix is None or self._is_cold(conversation, own, now):
+            prefix = conversation.prefix = await self._prefix(conversation, own, files, now)
+        senders = {m.sender.name: None for m in conversation.session.last_turn() if isinstance(m, UserMessage)}
+        context = self._templates.render(
+            "context",
+            now=f"{now.astimezone(self.limits.zone):%Y-%m-%d %H:%M %A} ({self.limits.zone})",
+            channel=conversation.key.partition(":")[0],
+            sender=", ".join(filter(None, senders)),
+            memory_changes=memory_changes(prefix.files, files)[:LONGEST_CHANGES],
+        )
+        return Tail(own, context, await self._tokenizer.count(context), images)
+
+    async def request(self, conversation: Conversation, tail: Tail, model: str, note: str = "") -> tuple[Request, int]:
+        """The request and its estimate in o200k tokens. Raises TellUser where nothing makes it fit."""
+        prefix = conversation.prefix
+        assert prefix is not None, "the tail builds the prefix"
+        fixed = prefix.tokens + tail.context_tokens + await self._schemas_cost() + IMAGE_TOKENS * len(tail.images)
+        allowed = int(self.limits.budget / self.calibration.factor(model))
+        messages = self._messages(conversation, prefix, tail.own)
+        size = estimate(messages, fixed)
+        if size > allowed:
+            messages = self._shortened(conversation, tail.own, messages, size, allowed)
+            size = estimate(messages, fixed)
+        shown, shared = rendered(
+            messages,
+            tail.own,
+            prefix,
+            "\n\n".join(filter(None, (tail.context, note))),
+            Marks(self.limits.timestamps, self.limits.zone),
+            named=not conversation.space.is_owners,
+            images=tail.images,
+        )
+        request = Request(
+            system=prefix.system,
+            messages=shown,
+            tools=self._schemas,
+            forced="" if note else None,
+            history=shared,
+            max_tokens=self.limits.max_tokens,
+            temperature=self.limits.temperature,
+        )
+        return request, size
+
+    async def used(self, conversation: Conversation, model: str) -> int:
+        """The model's tokens that the conversation takes of the budget now."""
+        prefix = conversation.prefix
+        shown = conversation.session.messages
+        messages = self._messages(conversation, prefix) if prefix else history(shown, self.limits.max_messages)
+        fixed = (prefix.tokens if prefix else 0) + await self._schemas_cost()
+        return int(estimate(messages, fixed) * self.calibration.factor(model))
+
+    def _messages(self, conversation: Conversation, prefix: Prefix, own: frozenset[str] = frozenset()) -> list[Said]:
+        messages = conversation.session.messages
+        first = last = len(messages)
+        while first and messages[first - 1].n >= prefix.first_n:
+            first -= 1
+        if last and isinstance(note := messages[-1], AssistantMessage) and note.end and note.turn in own:
+            last -= 1  # the note that the turn failed, which is now done again
+        return repaired(messages[first:last])
+
+    def _shortened(
+        self, conversation: Conversation, own: frozenset[str], messages: list[Said], size: int, allowed: int
+    ) -> list[Said]:
+        """The messages with the oldest turns dropped, down to the target ratio so that it is not needed again
+        at once, and then with this turn's own long tool results cut."""
+        kept = drop_oldest(messages, own, size - int(allowed * self.limits.target_ratio))
+        if len(kept) < len(messages) and conversation.prefix:
+            conversation.prefix = replace(conversation.prefix, first_n=kept[0].n)
+        size -= estimate(messages, 0) - estimate(kept, 0)
+        log.info("prompt.shortened", session=conversation.key, dropped=len(messages) - len(kept), excess=size - allowed)
+        return cut_results(kept, own, size - allowed) if size > allowed else kept
+
+    def _is_cold(self, conversation: Conversation, own: frozenset[str], now: datetime) -> bool:
+        """Whether the provider has lost its cache of this conversation: it was quiet for longer than that."""
+        before = [m.timestamp for m in conversation.session.messages[-50:] if m.turn not in own]
+        return bool(before) and (now - before[-1]).total_seconds() > self.limits.cache_ttl_s
+
+    async def _prefix(
+        self, conversation: Conversation, own: frozenset[str], files: MemoryFiles, now: datetime
+    ) -> Prefix:
+        session = conversation.session
+        shown = history(session.messages, self.limits.max_messages)
+        earlier = [m.n for m in session.messages if m.turn not in own]
+        system = self._templates.render(
+            "system",
+            soul=self._bounded(files.soul),
+            user=self._bounded(files.user),
+            memory=self._bounded(files.memory),
+            is_owners=conversation.space.is_owners,
+        )
+        log.info("prompt.prefix_built", session=conversation.key, messages=len(shown))
+        return Prefix(
+            system=system,
+            files=files,
+            first_n=shown[0].n if shown else session.last_n + 1,
+            last_n=earlier[-1] if earlier else session.last_consolidated,
+            built_at=now,
+            tokens=await self._tokenizer.count(system),
+        )
+
+    def _bounded(self, text: str) -> str:
+        """At most a character per token of a sixth of the budget, so that three files leave room to talk."""
+        room = self.limits.budget // 2
+        return text.strip() if len(text) <= room else f"{text[:room].strip()}\n[... the rest is too long to show here]"
+
+    async def _schemas_cost(self) -> int:
+        if self._schema_tokens is None:
+            text = "".join(f"{s.name}{s.description}{dict(s.parameters)}" for s in self._schemas)
+            self._schema_tokens = await self._tokenizer.count(text)
+        return self._schema_tokens

@@ -1,0 +1,54 @@
+"""Running things side by side so that nothing outlives its caller and an error arrives as itself."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+
+async def together(*works: Coroutine[Any, Any, None]) -> None:
+    """Runs all to their end; if one fails the others are cancelled and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def beside(companion: Coroutine[Any, Any, None], work: Awaitable[None]) -> None:
+    """Runs `work` with a companion that is cancelled when the work is over."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(companion)
+            await work
+            task.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+class StopScope:
+    """A stretch of a task that somebody else may end: `with scope: ...`, and `scope.stop()` from outside.
+
+    Afterwards `stopped` tells whether it was. A cancellation from elsewhere passes through, as it does
+    through `asyncio.timeout`, whose way this follows.
+    """
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def stop(self) -> None:
+        """Ends the stretch; one that has not begun is not to be begun."""
+        if self._task and not self.stopped:
+            self._task.cancel()
+        self.stopped = True
+
+    def __enter__(self) -> "StopScope":
+        self._task = asyncio.current_task()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        task, self._task = self._task, None
+        if not self.stopped or task is None or kind is not asyncio.CancelledError:
+            return False
+        return task.uncancel() == 0

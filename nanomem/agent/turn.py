@@ -1,0 +1,99 @@
+"""One turn: ask, act, repeat. Everything else is around it, not in it.
+
+Begins wherever the log ends, so that a turn cut short by a crash goes on.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from nanomem.agent.asking import Asker
+from nanomem.agent.conversation import Conversation
+from nanomem.agent.prompting import Prompter, Tail
+from nanomem.agent.toolbox import Toolbox
+from nanomem.errors import TooLong
+from nanomem.messages import End, Reply
+from nanomem.records import AssistantMessage
+from nanomem.session import UNKNOWN_OUTCOME, is_ended, open_calls
+
+log = structlog.get_logger()
+
+NOTHING_SAID = "(The model gave no answer.)"
+CUT_OFF = "\n\n(Cut off here: the answer reached its greatest length.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one turn works with. `heard` is given the growing answer; `retries` is the turn done again."""
+
+    id: str
+    conversation: Conversation
+    tail: Tail
+    heard: Callable[[str], None]
+    retries: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs turns. `rounds` is how many rounds of tools one may take; `limit_note` says that they are used up."""
+
+    asker: Asker
+    prompter: Prompter
+    toolbox: Toolbox
+    rounds: int
+    limit_note: str
+
+    async def run(self, turn: Turn) -> None:
+        """Runs a turn until its last record is in the log. Raises TellUser; all work done so far is kept."""
+        conversation = turn.conversation
+        await self._settle_open_calls(turn)
+        while not is_ended(records := conversation.session.of_turn(turn.id)):
+            taken = sum(isinstance(record, AssistantMessage) for record in records)
+            retries = turn.retries if not records else None
+            if taken >= self.rounds:
+                reply = await self._ask(turn, self.limit_note)
+                await self._end(turn, reply, "limit", retries)
+                return
+            reply = await self._ask(turn)
+            if not reply.tool_calls:
+                await self._end(turn, reply, "answer", retries)
+                return
+            await conversation.answered(turn.id, reply, self.asker.model.name, retries=retries)
+            await self.toolbox.run(reply.tool_calls, conversation.space, self._keeper(turn))
+
+    async def _settle_open_calls(self, turn: Turn) -> None:
+        """Tells the model of calls that ran when the process died; they are never run again in silence."""
+        lost = open_calls(turn.conversation.session.of_turn(turn.id))
+        await turn.conversation.resulted(turn.id, [(call_id, name, UNKNOWN_OUTCOME) for call_id, name in lost])
+
+    def _keeper(self, turn: Turn) -> Callable[[str, str, str], Awaitable[None]]:
+        async def keep(call_id: str, name: str, result: str) -> None:
+            await turn.conversation.resulted(turn.id, [(call_id, name, result)])
+
+        return keep
+
+    async def _end(self, turn: Turn, reply: Reply, end: End, retries: str | None) -> None:
+        text = reply.text.strip() or NOTHING_SAID
+        if reply.cut == "length":
+            text += CUT_OFF
+        last = replace(reply, text=text, tool_calls=())
+        await turn.conversation.answered(turn.id, last, self.asker.model.name, end, retries)
+
+    async def _ask(self, turn: Turn, note: str = "") -> Reply:
+        """One model call within the budget; a request the provider finds too long is shortened once more."""
+        try:
+            return await self._ask_once(turn, note)
+        except TooLong:
+            self.prompter.calibration.too_small(self.asker.model.name)
+            return await self._ask_once(turn, note)
+
+    async def _ask_once(self, turn: Turn, note: str) -> Reply:
+        model = self.asker.model.name
+        request, size = await self.prompter.request(turn.conversation, turn.tail, model, note)
+        reply = await self.asker.ask(request, turn.heard)
+        self.prompter.calibration.learn(model, size, reply.usage.prompt_tokens)
+        used = await self.prompter.used(turn.conversation, model)
+        over = used > self.prompter.limits.budget
+        log.info("model.answered", session=turn.conversation.key, estimate=size, used=used, over_budget=over)
+        return reply

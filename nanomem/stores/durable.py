@@ -1,0 +1,113 @@
+"""The only code that syncs. All but `finished` blocks: call it in a thread.
+
+A write that fails leaves what was there before; a sync that fails is never tried again, since the
+kernel may have dropped the data while calling it clean.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nanomem.errors import CannotStore, Stop
+
+
+async def finished(work: Callable[..., None], *arguments: Any) -> None:
+    """Runs a write in a thread, and to its end also when the caller is cancelled meanwhile."""
+    future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+    try:
+        await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
+
+
+def append(path: Path, data: bytes, header: bytes = b"") -> None:
+    """Adds whole lines to a file and syncs them; a new file begins with `header`.
+
+    A torn last line is ended first, so that it stays and spoils nothing. Raises CannotStore, Stop.
+    """
+    try:
+        new = _make_folder(path.parent) or not path.exists()
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotStore(_reason(path, error)) from error
+    try:
+        size = os.fstat(fd).st_size
+        if size == 0:
+            data = header + data
+        elif os.pread(fd, 1, size - 1) != b"\n":
+            data = b"\n" + data
+        _write_or_take_back(fd, path, size, data)
+        sync(fd, path)
+    finally:
+        os.close(fd)
+    if new:
+        sync_folder(path.parent)
+
+
+def _write_or_take_back(fd: int, path: Path, size: int, data: bytes) -> None:
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError as error:
+        try:
+            os.ftruncate(fd, size)
+        except OSError as worse:
+            raise Stop(_reason(path, worse)) from error
+        raise CannotStore(_reason(path, error)) from error
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Puts a whole file in place, atomically and durably. Raises CannotStore, Stop."""
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        _make_folder(path.parent)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            sync(fd, path)
+        finally:
+            os.close(fd)
+        os.replace(draft, path)
+    except OSError as error:
+        raise CannotStore(_reason(path, error)) from error
+    sync_folder(path.parent)
+
+
+def sync(fd: int, path: Path) -> None:
+    """Returns once the file's data is on disk. Raises Stop."""
+    try:
+        os.fdatasync(fd)
+    except OSError as error:
+        raise Stop(_reason(path, error)) from error
+
+
+def sync_folder(path: Path) -> None:
+    """Returns once the folder's entries are on disk. Raises Stop."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise Stop(_reason(path, error)) from error
+
+
+def _make_folder(path: Path) -> bool:
+    """Makes a folder and syncs its entry in the parent; True if it was not there."""
+    if path.is_dir():
+        return False
+    _make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def _reason(path: Path, error: OSError) -> str:
+    return f"Cannot write {path}: {error.strerror or error}."

@@ -1,0 +1,63 @@
+"""What people send along: fetched once into `files/` of their space."""
+
+import asyncio
+import re
+from pathlib import Path
+
+from nanomem.errors import Refused, TryLater
+from nanomem.messages import Attachment, Image, Inbound
+from nanomem.ports import Channel
+from nanomem.spaces import Space
+
+FOLDER = "files"
+LARGEST_IMAGE = 10 * 1024 * 1024
+_LONGEST_NAME = 100
+_TYPES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+
+
+class ReceivedFiles:
+    """`ports.Files` on a folder."""
+
+    async def receive(self, space: Space, message: Inbound, channel: Channel) -> tuple[list[str], list[str]]:
+        """See the port."""
+        paths: list[str] = []
+        notes: list[str] = []
+        for number, attachment in enumerate(message.attachments, 1):
+            path = f"{FOLDER}/{_name(message, number, attachment)}"
+            target = space.root / path
+            try:
+                if not target.exists():
+                    await asyncio.to_thread(target.parent.mkdir, 0o700, parents=True, exist_ok=True)
+                    await channel.fetch(attachment, target)
+                paths.append(path)
+            except (Refused, TryLater, OSError) as error:
+                notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
+        return paths, notes
+
+    async def image(self, space: Space, path: str) -> Image | None:
+        """See the port. What a file is, its first bytes say, not its name."""
+        return await asyncio.to_thread(_image, space.root / path)
+
+
+def _image(path: Path) -> Image | None:
+    try:
+        if path.stat().st_size > LARGEST_IMAGE:
+            return None
+        data = path.read_bytes()
+    except OSError:
+        return None
+    found = next((kind for magic, kind in _TYPES.items() if data.startswith(magic)), None)
+    return Image(found, data) if found else None
+
+
+def _name(message: Inbound, number: int, attachment: Attachment) -> str:
+    """A harmless name that tells which message it came with: `<id>-<number>-<name>`."""
+    plain = re.sub(r"[^\w.() -]", "_", attachment.name.rpartition("/")[2]).strip(". ")
+    stem, dot, ending = plain.rpartition(".")
+    short = f"{(stem or ending)[: _LONGEST_NAME // 4]}{dot if stem else ''}{ending[:10] if stem else ''}"
+    return f"{re.sub(r'[^0-9A-Za-z-]', '_', message.id)[:40]}-{number}-{short or attachment.kind}"

@@ -1,0 +1,141 @@
+"""Session logs as append-only JSONL files, one a session. Loading reads backwards.
+
+Knows nothing of what the records mean beyond how far back a load must go.
+"""
+
+import asyncio
+import json
+import mmap
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import structlog
+
+from nanomem.errors import CannotStore
+from nanomem.records import BadRecord, Metadata, Record, Reset, from_json, to_json
+from nanomem.session import Session, replay
+from nanomem.spaces import Space, file_name
+from nanomem.stores import durable
+
+log = structlog.get_logger()
+
+LONGEST_LINE = 32 * 1024 * 1024
+"""Bytes; a longer line is damage."""
+
+
+def path_of(space: Space, key: str) -> Path:
+    """Where a session's log is."""
+    return space.root / "sessions" / f"{file_name(key)}.jsonl"
+
+
+class JsonlSessionLog:
+    """`ports.SessionLog` on files. Appends to one file keep their order, others do not wait for them."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+
+    async def load(self, space: Space, key: str) -> Session:
+        """See the port. A file that cannot be read raises CannotStore: it is never taken for an empty one."""
+        path = path_of(space, key)
+        try:
+            session = await asyncio.to_thread(_load, path)
+        except OSError as error:
+            raise CannotStore(f"Cannot read {path}: {error.strerror}.") from error
+        session.key = key
+        return session
+
+    async def append(self, space: Space, key: str, records: Sequence[Record]) -> None:
+        """See the port. Once begun it is finished, also when the caller is cancelled."""
+        path = path_of(space, key)
+        lock = self._locks.setdefault(path, asyncio.Lock())
+        async with lock:
+            header = _line(Metadata(key=key, created_at=datetime.now(UTC)))
+            await durable.finished(durable.append, path, b"".join(map(_line, records)), header)
+
+
+def _line(record: Record) -> bytes:
+    text = json.dumps(to_json(record), ensure_ascii=False, separators=(", ", ": "))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _load(path: Path) -> Session:
+    try:
+        with path.open("rb") as file:
+            first = file.readline(LONGEST_LINE)
+            if not first:
+                return Session()
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        return Session()
+    with view:
+        head = _parsed(first, 0)
+        if isinstance(head, Metadata) and head.version is None:
+            return replay(_numbered(view, path))
+        return replay(_tail(view, path, head))
+
+
+def read_all(path: Path) -> Iterator[Record]:
+    """Every record of a file from its beginning, damaged lines passed over."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            yield from _numbered(view, path)
+
+
+def _numbered(view: mmap.mmap, path: Path) -> Iterator[Record]:
+    """All records from the first on; those without `n` get it by their position among the messages."""
+    n = 0
+    for number, line in enumerate(iter(view.readline, b""), 1):
+        try:
+            record = _record(line, n + 1)
+        except BadRecord as error:
+            _report(path, number, error)
+            continue
+        n = getattr(record, "n", n)
+        yield record
+
+
+def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
+    """The records from the end back to the first message at or before the newest pointer, in order."""
+    found: list[Record] = []
+    through = -1
+    end = len(view)
+    while end > 0:
+        start = view.rfind(b"\n", 0, end - 1) + 1
+        try:
+            record = _record(view[start:end] if end - start <= LONGEST_LINE else b"", 0)
+        except BadRecord as error:
+            _report(path, view[:start].count(b"\n") + 1, error)
+        else:
+            found.append(record)
+            if isinstance(record, Reset):
+                through = max(through, record.through)
+            elif 0 < getattr(record, "n", 0) <= through:
+                break
+        end = start
+    if head is not None and not isinstance(found[-1] if found else None, Metadata):
+        found.append(head)
+    return found[::-1]
+
+
+def _record(line: bytes, n: int) -> Record:
+    try:
+        return from_json(json.loads(line), n)
+    except BadRecord:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadRecord("torn" if not line.endswith(b"\n") else "damaged") from error
+
+
+def _parsed(line: bytes, n: int) -> Record | None:
+    try:
+        return _record(line, n)
+    except BadRecord:
+        return None
+
+
+def _report(path: Path, number: int, error: BadRecord) -> None:
+    log.warning("session.bad_line", file=path.name, line=number, reason=str(error))

@@ -1,0 +1,370 @@
+"""Fakes for every port, and a scripted chat: what nanomem's own tests use, and a plug-in's may.
+
+The fakes keep the ports' promises and nothing more; the same contract tests run over them and the
+real adapters.
+"""
+
+import asyncio
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from nanomem.errors import Gone, NotHere, Refused
+from nanomem.messages import (
+    Attachment,
+    Image,
+    Inbound,
+    Outbound,
+    Reply,
+    Request,
+    Sender,
+    ToolCall,
+    ToolSchema,
+    Usage,
+)
+from nanomem.ports import Channel, MemoryFiles, Queued, Taker, Update
+from nanomem.records import Record
+from nanomem.session import Session, replay
+from nanomem.spaces import Space
+
+
+class FakeClock:
+    """Time that passes when it is told to, or at once with `rushing`, as far as somebody sleeps."""
+
+    def __init__(self, now: datetime = datetime(2026, 4, 10, 9, 15, tzinfo=UTC), rushing: bool = True) -> None:
+        self._now = now
+        self._elapsed = 0.0
+        self._rushing = rushing
+        self._sleepers: list[tuple[float, int, asyncio.Event]] = []
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        """See the port."""
+        return self._now + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        """See the port."""
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        """See the port."""
+        self.slept.append(seconds)
+        if self._rushing:
+            self._elapsed += seconds
+            await asyncio.sleep(0)
+            return
+        event = asyncio.Event()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, len(self.slept), event))
+        await event.wait()
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass and wakes who has slept long enough."""
+        self._elapsed += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._elapsed:
+            heapq.heappop(self._sleepers)[2].set()
+
+
+class FakeTokenizer:
+    """A token for every four characters."""
+
+    async def count(self, text: str) -> int:
+        """See the port."""
+        return -(-len(text) // 4)
+
+
+Answer = str | Reply | Exception | Callable[[Request], "str | Reply"]
+
+
+class FakeModel:
+    """Gives scripted answers in order, then echoes. `gate`, when cleared, holds every answer back."""
+
+    def __init__(self, *answers: Answer, name: str = "fake") -> None:
+        self.name = name
+        self.answers: list[Answer] = list(answers)
+        self.requests: list[Request] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked = asyncio.Event()
+
+    async def warm_up(self) -> None:
+        """See the port."""
+
+    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
+        """See the port."""
+        self.requests.append(request)
+        self.asked.set()
+        answer = self.answers.pop(0) if self.answers else f"echo: {request.messages[-1].text}"
+        if callable(answer) and not isinstance(answer, Exception):
+            answer = answer(request)
+        if isinstance(answer, str):
+            answer = Reply(answer)
+        if isinstance(answer, Reply) and heard and answer.text:
+            heard(answer.text[: len(answer.text) // 2 + 1])
+        await self.gate.wait()
+        if isinstance(answer, Exception):
+            raise answer
+        if heard and answer.text:
+            heard(answer.text)
+        return answer
+
+
+def calls(*wanted: tuple[str, str], text: str = "") -> Reply:
+    """A reply that calls tools: (name, raw arguments) each, with ids c1, c2 ..."""
+    return Reply(text, tuple(ToolCall(f"c{i}", name, raw) for i, (name, raw) in enumerate(wanted, 1)))
+
+
+class FakeTool:
+    """A tool without parameters that does what a function does."""
+
+    def __init__(self, name: str, does: Callable[[], str], parallel: bool = False) -> None:
+        self.schema = ToolSchema(name, f"does {name}", {"type": "object", "properties": {}})
+        self.parallel = parallel
+        self._does = does
+
+    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+        """See the port."""
+        return self._does()
+
+
+class FakeChannel:
+    """A network in memory. `screen` is what a person sees, by address, in order."""
+
+    def __init__(self, name: str = "fake") -> None:
+        self.name = name
+        self.error: str | None = None
+        self.here = True
+        self.fails: list[Exception] = []
+        self.shown: dict[str, list[str]] = defaultdict(list)
+        self.finished: list[Outbound] = []
+        self.files: dict[str, bytes] = {}
+        self._where: dict[str, tuple[str, int]] = {}
+        self._changed = asyncio.Event()
+
+    def screen(self, address: str) -> list[str]:
+        """The texts a person sees now."""
+        return list(self.shown[address])
+
+    async def run(self, taker: Taker) -> None:
+        """See the port."""
+        await asyncio.Event().wait()
+
+    def parts(self, text: str) -> list[str]:
+        """See the port; 100 characters fit."""
+        return [text[at : at + 100] for at in range(0, len(text), 100)] or ["(empty answer)"]
+
+    async def place(self, address: str) -> str:
+        """See the port."""
+        self._may_fail()
+        self.shown[address].append("…")
+        placed = str(len(self._where) + 1)
+        self._where[placed] = (address, len(self.shown[address]) - 1)
+        self._changed.set()
+        return placed
+
+    async def show(self, address: str, placed: str, part: str, final: bool) -> None:
+        """See the port."""
+        self._may_fail()
+        if placed not in self._where:
+            raise Gone("no such message")
+        self.shown[address][self._where[placed][1]] = part
+        self._changed.set()
+
+    async def say(self, address: str, text: str) -> None:
+        """See the port."""
+        self._may_fail()
+        self.shown[address].append(text)
+        self._changed.set()
+
+    async def done(self, sent: Outbound) -> None:
+        """See the port."""
+        self.finished.append(sent)
+        self._changed.set()
+
+    async def fetch(self, attachment: Attachment, to: Path) -> None:
+        """See the port; what can be fetched is in `files`, by its ref."""
+        if attachment.ref not in self.files:
+            raise Refused("it is not there")
+        to.write_bytes(self.files[attachment.ref])
+
+    async def until(self, predicate: Callable[[], bool], timeout: float = 10.0) -> None:
+        """Returns once it holds; looks after each change."""
+        async with asyncio.timeout(timeout):
+            while not predicate():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _may_fail(self) -> None:
+        if not self.here:
+            raise NotHere("nobody is here")
+        if self.fails:
+            raise self.fails.pop(0)
+
+
+class FakeSessionLog:
+    """Logs in memory."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        self.fails: list[Exception] = []
+
+    async def load(self, space: Space, key: str) -> Session:
+        """See the port."""
+        session = replay(self.records[space.name, key])
+        session.key = key
+        return session
+
+    async def append(self, space: Space, key: str, records: Sequence[Record]) -> None:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        self.records[space.name, key].extend(records)
+
+
+class FakeInbox:
+    """The bus's rows in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Queued] = {}
+        self.set_aside: list[Queued | Update] = []
+        self.sending: dict[str, Outbound] = {}
+        self._ids: set[tuple[str, str]] = set()
+        self._offsets: dict[str, int] = {}
+        self._aliases: dict[str, str] = {}
+
+    async def offset(self, channel: str) -> int | None:
+        """See the port."""
+        return self._offsets.get(channel)
+
+    async def take(self, channel: str, updates: Sequence[Update], offset: int | None) -> list[Queued]:
+        """See the port."""
+        new: list[Queued] = []
+        for update in updates:
+            if (channel, update.id) in self._ids or (update.message is None and update.error is None):
+                continue
+            self._ids.add((channel, update.id))
+            if update.message is None:
+                self.set_aside.append(update)
+                continue
+            row = Queued(len(self._ids), update.message)
+            self.rows[row.seq] = row
+            new.append(row)
+        if offset is not None:
+            self._offsets[channel] = offset
+        return new
+
+    async def waiting(self) -> list[Queued]:
+        """See the port."""
+        return [self.rows[seq] for seq in sorted(self.rows)]
+
+    async def stamp(self, turn: str, rows: Sequence[Queued], log_n: int, attempts: int) -> None:
+        """See the port."""
+        for row in rows:
+            self.rows[row.seq] = replace(row, turn=turn, log_n=log_n, attempts=attempts)
+        ids = tuple(row.message.id for row in rows)
+        self.sending.setdefault(turn, Outbound(turn, rows[0].message.address, answers=ids))
+
+    async def park(self, turn: str) -> None:
+        """See the port."""
+        for seq, row in self.rows.items():
+            if row.turn == turn:
+                self.rows[seq] = replace(row, attempts=max(row.attempts - 1, 0))
+
+    async def placed(self, outbound_id: str, ids: Sequence[str]) -> None:
+        """See the port."""
+        if outbound_id in self.sending:
+            self.sending[outbound_id] = replace(self.sending[outbound_id], placed=tuple(ids))
+
+    async def settle(self, outbound: Outbound, rows: Sequence[Queued], aside: bool = False) -> None:
+        """See the port."""
+        known = self.sending.get(outbound.id, outbound)
+        self.sending[outbound.id] = replace(known, text=outbound.text, end=outbound.end)
+        for row in rows:
+            self.rows.pop(row.seq, None)
+            if aside:
+                self.set_aside.append(row)
+
+    async def delivered(self, outbound_id: str) -> None:
+        """See the port."""
+        self.sending.pop(outbound_id, None)
+
+    async def outbound(self, outbound_id: str) -> Outbound | None:
+        """See the port."""
+        return self.sending.get(outbound_id)
+
+    async def undelivered(self) -> list[Outbound]:
+        """See the port."""
+        return [outbound for outbound in self.sending.values() if outbound.text is not None]
+
+    async def counts(self) -> Mapping[str, int]:
+        """See the port."""
+        undelivered = len(await self.undelivered())
+        return {"waiting": len(self.rows), "undelivered": undelivered, "set_aside": len(self.set_aside)}
+
+    async def alias(self, old: str, new: str) -> None:
+        """See the port."""
+        self._aliases[new] = old
+
+    async def aliases(self) -> Mapping[str, str]:
+        """See the port."""
+        return dict(self._aliases)
+
+
+class FakeMeter:
+    """Counts in memory."""
+
+    def __init__(self) -> None:
+        self.days: dict[str, Usage] = {}
+
+    async def spend(self, day: str, usage: Usage) -> None:
+        """See the port."""
+        self.days[day] = self.days.get(day, Usage()) + usage
+
+    async def spent(self, day: str) -> Usage:
+        """See the port."""
+        return self.days.get(day, Usage())
+
+
+class FakeMemory:
+    """The same files for every space."""
+
+    def __init__(self, files: MemoryFiles | None = None) -> None:
+        self.files = files or MemoryFiles()
+
+    async def read(self, space: Space) -> MemoryFiles:
+        """See the port."""
+        return self.files
+
+
+class FakeTemplates:
+    """Every template is its name and its values."""
+
+    def render(self, name: str, **values: object) -> str:
+        """See the port."""
+        return f"{name}: " + ", ".join(f"{key}={value}" for key, value in values.items() if value)
+
+
+class FakeFiles:
+    """What was sent along gets a path, and is a picture if its type says so."""
+
+    async def receive(self, space: Space, message: Inbound, channel: Channel) -> tuple[list[str], list[str]]:
+        """See the port."""
+        return [f"files/{attachment.name}" for attachment in message.attachments], []
+
+    async def image(self, space: Space, path: str) -> Image | None:
+        """See the port."""
+        return Image("image/png", b"png") if path.endswith(".png") else None
+
+
+def inbound(text: str, number: int = 1, address: str = "fake:42", name: str = "Ann") -> Inbound:
+    """A message as a channel would bring it; its id is the number."""
+    sender = Sender(address.split(":")[1], name)
+    return Inbound(address, str(number), text, sender, datetime(2026, 4, 10, 9, 15, tzinfo=UTC), from_owner=True)
+
+
+def updates(messages: Iterable[Inbound]) -> list[Update]:
+    """Messages as updates to be taken."""
+    return [Update(message.id, message.text, message) for message in messages]
