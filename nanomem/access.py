@@ -1,0 +1,58 @@
+"""Who may talk and who owns the daemon, as the settings say and as pairing adds. Implements `ports.Door`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from nanomem.settings import set_values
+from nanomem.spaces import Space, Spaces
+
+log = structlog.get_logger()
+
+
+class TelegramDoor:
+    """The door of the Telegram channel, and the rule of spaces that follows from who owns the daemon."""
+
+    def __init__(
+        self,
+        home: Path,
+        allowed: Iterable[int],
+        owners: Iterable[int],
+        policy: Literal["audience", "shared"],
+        redeem: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._home = home
+        self._allowed = set(allowed)
+        self._owners = set(owners)
+        self._policy = policy
+        self._redeem = redeem
+
+    def admits(self, user: int) -> bool:
+        """See the port."""
+        return user in self._allowed
+
+    def is_owner(self, user: int) -> bool:
+        """See the port."""
+        return user in self._owners
+
+    def space(self, address: str) -> Space:
+        """The space that an address belongs to."""
+        owners = frozenset(f"telegram:{user}" for user in self._owners)
+        return Spaces(self._home, owners, self._policy).of(address)
+
+    async def pair(self, code: str, user: int) -> bool:
+        """See the port. The newcomer stands in the settings before the door opens; the first one is the owner."""
+        if not await self._redeem(code):
+            return False
+        allowed, owners = self._allowed | {user}, self._owners or {user}
+        changes = {
+            "channels.telegram.allow_from": sorted(allowed),
+            "channels.telegram.owner": sorted(owners),
+        }
+        await asyncio.to_thread(set_values, self._home / "config.toml", changes)
+        self._allowed, self._owners = allowed, owners
+        log.info("telegram.paired", user=user, owner=user in owners)
+        return True
