@@ -76,7 +76,7 @@ class FakeTokenizer:
         return -(-len(text) // 4)
 
 
-Answer = str | Reply | Exception | Callable[[Request], "str | Reply"]
+Answer = str | Reply | BaseException | Callable[[Request], "str | Reply"]
 
 
 class FakeModel:
@@ -98,14 +98,14 @@ class FakeModel:
         self.requests.append(request)
         self.asked.set()
         answer = self.answers.pop(0) if self.answers else f"echo: {request.messages[-1].text}"
-        if callable(answer) and not isinstance(answer, Exception):
+        if callable(answer) and not isinstance(answer, BaseException):
             answer = answer(request)
         if isinstance(answer, str):
             answer = Reply(answer)
         if isinstance(answer, Reply) and heard and answer.text:
             heard(answer.text[: len(answer.text) // 2 + 1])
         await self.gate.wait()
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         if heard and answer.text:
             heard(answer.text)

@@ -14,7 +14,7 @@ import structlog
 from nanomem.agent.commands import Commands, done_again, retried
 from nanomem.agent.conversation import Conversation, Conversations
 from nanomem.agent.delivery import Deliveries, Delivery
-from nanomem.agent.together import StopScope, beside
+from nanomem.agent.together import StopScope, beside, unwrapped
 from nanomem.agent.turn import Runner, Turn
 from nanomem.bus import Bus, Lane, albums_joined
 from nanomem.errors import CannotStore, Refused, Stop, TellUser, TooLong, TryLater
@@ -54,12 +54,10 @@ class AgentLoop:
 
     async def run(self) -> None:
         """Returns once the bus is closed and what runs has ended. Raises Stop."""
-        async with asyncio.TaskGroup() as lanes:
-            while (work := await self.bus.next()) is not None:
-                if isinstance(work, Lane):
-                    lanes.create_task(self._serve(work))
-                else:
-                    lanes.create_task(self._reply_at_once(work))
+        with unwrapped():
+            async with asyncio.TaskGroup() as lanes:
+                while (work := await self.bus.next()) is not None:
+                    lanes.create_task(self._serve(work) if isinstance(work, Lane) else self._reply_at_once(work))
 
     async def _serve(self, lane: Lane) -> None:
         """A lane's worker: until nothing waits."""
@@ -127,7 +125,7 @@ class AgentLoop:
         scope = StopScope()
         lane.stop = scope.stop
         try:
-            await self.bus.inbox.stamp(turn, batch, conversation.session.last_n, attempts)
+            await self.bus.inbox.stamp(turn, batch, _heard_n(batch, conversation, retries), attempts)
             delivery = await self.deliveries.begin(turn, lane.address)
             await delivery.open()
             with scope:
@@ -245,6 +243,14 @@ class AgentLoop:
 
 def _turn_id(batch: Sequence[Queued]) -> str:
     return batch[0].turn or f"{batch[0].message.address}#{batch[0].message.id}"
+
+
+def _heard_n(batch: Sequence[Queued], conversation: Conversation, retries: str | None) -> int:
+    """The session's last `n` once the batch stands in the log: what comes after it is progress."""
+    session = conversation.session
+    if retries or session.of_turn(_turn_id(batch)):
+        return session.last_n
+    return session.last_n + len(albums_joined([row.message for row in batch]))
 
 
 def _attempts(first: Queued, conversation: Conversation) -> int:

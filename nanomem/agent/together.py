@@ -1,29 +1,38 @@
 """Running things side by side so that nothing outlives its caller and an error arrives as itself."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """Around a task group: the first error that ended it is raised as itself."""
+    try:
+        yield
+    except BaseExceptionGroup as errors:
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from first.__cause__
 
 
 async def together(*works: Coroutine[Any, Any, None]) -> None:
     """Runs all to their end; if one fails the others are cancelled and its error is raised."""
-    try:
+    with unwrapped():
         async with asyncio.TaskGroup() as group:
             for work in works:
                 group.create_task(work)
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
 
 
 async def beside(companion: Coroutine[Any, Any, None], work: Awaitable[None]) -> None:
     """Runs `work` with a companion that is cancelled when the work is over."""
-    try:
+    with unwrapped():
         async with asyncio.TaskGroup() as group:
             task = group.create_task(companion)
             await work
             task.cancel()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
 
 
 class StopScope:

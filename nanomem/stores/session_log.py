@@ -116,7 +116,7 @@ def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
             elif 0 < getattr(record, "n", 0) <= through:
                 break
         end = start
-    if head is not None and not isinstance(found[-1] if found else None, Metadata):
+    if isinstance(head, Metadata) and not (found and isinstance(found[-1], Metadata)):
         found.append(head)
     return found[::-1]
 

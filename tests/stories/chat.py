@@ -69,6 +69,7 @@ class Chat:
     world: World
     bus: Bus
     loop: AgentLoop
+    task: asyncio.Task[None]
     address: str = "fake:42"
     number: int = 0
 
@@ -87,6 +88,10 @@ class Chat:
     async def until_answered(self, count: int = 1) -> None:
         """Waits until so many answers and replies were delivered in all."""
         await self.world.channel.until(lambda: len(self.world.channel.finished) >= count)
+
+    async def until_dead(self) -> None:
+        """Waits until the agent has ended by itself."""
+        await asyncio.wait([self.task])
 
     async def until_asked(self) -> None:
         """Waits until the model is thinking."""
@@ -109,15 +114,14 @@ async def running(world: World) -> AsyncIterator[Chat]:
     runner = Runner(asker, prompter, toolbox, world.rounds, "no more tools")
     loop = AgentLoop(bus, conversations, commands, runner, deliveries, world.files, world.clock)
     await bus.restore(["fake"])
-    chat = Chat(world, bus, loop)
     leave = asyncio.Event()
-
-    async def story() -> None:
-        await leave.wait()
-
-    task = asyncio.create_task(beside(loop.run(), story()))
+    task = asyncio.create_task(beside(loop.run(), until(leave)))
     try:
-        yield chat
+        yield Chat(world, bus, loop, task)
     finally:
         leave.set()
         await task
+
+
+async def until(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,5 +1,7 @@
 """The life of a message, told over fakes."""
 
+from dataclasses import replace
+
 import pytest
 
 from nanomem.agent.asking import DailyLimits
@@ -169,7 +171,7 @@ async def test_one_chat_that_hangs_does_not_block_another() -> None:
         await chat.until_asked()
         world.model.gate.set()
         world.model.answers.clear()
-        other = type(chat)(chat.world, chat.bus, chat.loop, "fake:7", 100)
+        other = replace(chat, address="fake:7", number=100)
         await other.says("fast")
         await other.until_answered(2)
         assert "fast" in other.hears[0]
