@@ -94,9 +94,7 @@ def cut_results(messages: Sequence[Said], own: Collection[str], excess: int) -> 
         cut[index] = replace(message, content=_head_and_tail(message.content, keep / message.tokens), tokens=keep)
         excess -= message.tokens - keep
     if excess > 0:
-        raise TellUser(
-            f"This is about {excess:,} tokens too large for the model's context window. Send less at once."
-        )
+        raise TellUser(f"This is about {excess:,} tokens too large for the model's context window. Send less at once.")
     return cut
 
 

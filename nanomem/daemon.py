@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -26,23 +26,28 @@ from nanomem.agent.conversation import Conversations
 from nanomem.agent.delivery import Deliveries
 from nanomem.agent.loop import AgentLoop
 from nanomem.agent.prompting import Prompter, PromptLimits
+from nanomem.agent.together import unwrapped
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
 from nanomem.bus import Bus
 from nanomem.channels.terminal import TerminalChannel
-from nanomem.errors import Stop
+from nanomem.errors import Refused, Stop
 from nanomem.home import Home, Lock, holder
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
-from nanomem.ports import Channel, Clock, Model
+from nanomem.ports import Channel, Clock, Model, SessionLog, Tokenizer
+from nanomem.records import Alias, Metadata
 from nanomem.settings import Settings, zone
 from nanomem.stores import counters, inbox, pairing
 from nanomem.stores.database import Database
 from nanomem.stores.memory_files import PlainMemory
 from nanomem.stores.received import ReceivedFiles
-from nanomem.stores.session_log import JsonlSessionLog
+from nanomem.stores.session_log import JsonlSessionLog, read_all
 from nanomem.stores.templates import JinjaTemplates
 from nanomem.tools.workbench import Workbench, load_tools
+
+if TYPE_CHECKING:
+    from nanomem.channels.telegram import TelegramChannel
 
 log = structlog.get_logger()
 
@@ -71,32 +76,39 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """The parts that run: channels bring in, the loop answers; `warm_up` loads early what is slow to load."""
+    """The parts that run: channels bring in, the loop answers."""
 
     bus: Bus
     loop: AgentLoop
     terminal: Channel
     networks: tuple[Channel, ...]
-    warm_up: Coroutine[Any, Any, None]
+    model: Model
+    tokenizer: Tokenizer
 
-    async def serve(self, until: Coroutine[Any, Any, Any]) -> None:
-        """Runs until `until` ends, then takes no more, and finishes or parks what runs."""
+    async def serve(self, until: Awaitable[Any]) -> None:
+        """Runs until `until` ends, then takes no more, and finishes or parks what runs. Raises Stop."""
         channels = [self.terminal, *self.networks]
         await self.bus.restore([channel.name for channel in channels])
-        async with asyncio.TaskGroup() as group:
-            serving = group.create_task(self.terminal.run(self.bus))
-            taking = [group.create_task(channel.run(self.bus)) for channel in self.networks]
-            answering = group.create_task(self.loop.run())
-            warming = group.create_task(self.warm_up)
-            log.info("daemon.ready", pid=os.getpid(), channels=[channel.name for channel in channels])
-            await until
-            log.info("daemon.stopping")
-            for task in (*taking, warming):
-                task.cancel()
-            self.bus.close()
-            await asyncio.wait([answering], timeout=STOP_WITHIN_S)
-            answering.cancel()
-            serving.cancel()
+        with unwrapped():
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(self.terminal.run(self.bus))
+                taking = [group.create_task(channel.run(self.bus)) for channel in self.networks]
+                answering = group.create_task(self.loop.run())
+                warming = group.create_task(self._warm_up())
+                log.info("daemon.ready", pid=os.getpid(), channels=[channel.name for channel in channels])
+                await until
+                log.info("daemon.stopping")
+                for task in (*taking, warming):
+                    task.cancel()
+                self.bus.close()
+                await asyncio.wait([answering], timeout=STOP_WITHIN_S)
+                answering.cancel()
+                serving.cancel()
+
+    async def _warm_up(self) -> None:
+        """Loads in the background what the first message would wait for."""
+        await self.model.warm_up()
+        await self.tokenizer.count("")
 
 
 @asynccontextmanager
@@ -104,12 +116,15 @@ async def assembled(
     home: Home, settings: Settings, environ: Mapping[str, str], networks: bool
 ) -> AsyncIterator[Daemon]:
     """A daemon on a home whose lock is held. Without `networks`, only the terminal is served."""
-    database = await Database.open(home.state / "bus.db", TABLES)
-    try:
-        clock = SystemClock()
+    clock = SystemClock()
+    telegram = settings.channels.telegram
+    async with AsyncExitStack() as stack:
+        is_new = not (home.state / "bus.db").exists()
+        database = await Database.open(home.state / "bus.db", TABLES)
+        stack.push_async_callback(database.close)
         box = inbox.SqliteInbox(database)
         codes = pairing.Pairings(database)
-        telegram = settings.channels.telegram
+        logs = JsonlSessionLog()
         door = TelegramDoor(
             home.path,
             telegram.allow_from,
@@ -117,26 +132,49 @@ async def assembled(
             settings.memory.spaces,
             lambda code: codes.redeem(code, clock.now()),
         )
-        core = _core(home, settings, environ, clock, database, door)
-        bus = Bus(box, core.commands.kind)
+        if is_new:
+            await _restore_aliases(home, box)
+        core = _core(home, settings, environ, clock, database, logs, door)
+        outside: list[Channel] = []
 
         async def control(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            if name == "pair":
-                return {"code": await codes.new_code(clock.now())}
-            if name == "menu":
-                return {"commands": core.commands.menu}
-            counts, spent = await box.counts(), await core.asker.spent_today()
-            states = {"telegram": reports.channel_state(telegram.enabled, next(iter(outside), None))}
-            model = settings.agents.defaults.model
-            return await asyncio.to_thread(reports.compose, home.path, model, os.getpid(), states, counts, spent)
+            match name:
+                case "pair":
+                    return {"code": await codes.new_code(clock.now())}
+                case "menu":
+                    return {"commands": core.commands.menu}
+                case "status":
+                    states = {"telegram": reports.channel_state(telegram.enabled, outside[0] if outside else None)}
+                    today = await core.asker.spent_today()
+                    name = core.asker.model.name
+                    counts = await box.counts()
+                    return await asyncio.to_thread(reports.compose, home.path, name, os.getpid(), states, counts, today)
+            raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
 
+        async def moved(old: str, new: str) -> None:
+            """A chat has a new id: first its session says so, then the bus."""
+            await logs.append(door.space(old), old, [Alias(key=new, timestamp=clock.now())])
+            await box.alias(old, new)
+
+        if networks and telegram.enabled:
+            channel = _telegram(settings, environ, door, clock, await box.aliases(), moved, core.commands.menu)
+            stack.push_async_callback(channel.close)
+            outside.append(channel)
         terminal = TerminalChannel(home.socket, clock, control)
-        outside = await _networks(settings, environ, door, clock, box, core.commands.menu) if networks else ()
-        deliveries = Deliveries((terminal, *outside), box, clock)
+        bus = Bus(box, core.commands.kind)
+        deliveries = Deliveries([terminal, *outside], box, clock)
         loop = AgentLoop(bus, core.conversations, core.commands, core.runner, deliveries, ReceivedFiles(), clock)
-        yield Daemon(bus, loop, terminal, outside, _warm_up(core.asker.model, core.tokenizer))
-    finally:
-        await database.close()
+        yield Daemon(bus, loop, terminal, tuple(outside), core.asker.model, core.tokenizer)
+
+
+async def _restore_aliases(home: Home, box: inbox.SqliteInbox) -> None:
+    """What the bus knew of chats that changed their id, read from the logs again."""
+    for path in (home.spaces).glob("*/sessions/*.jsonl"):
+        records = await asyncio.to_thread(lambda log: list(read_all(log)), path)
+        old = next((record.key for record in records if isinstance(record, Metadata)), "")
+        for record in records:
+            if old and isinstance(record, Alias):
+                await box.alias(old, record.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +189,13 @@ class _Core:
 
 
 def _core(
-    home: Home, settings: Settings, environ: Mapping[str, str], clock: Clock, database: Database, door: TelegramDoor
+    home: Home,
+    settings: Settings,
+    environ: Mapping[str, str],
+    clock: Clock,
+    database: Database,
+    logs: SessionLog,
+    door: TelegramDoor,
 ) -> _Core:
     defaults = settings.agents.defaults
     timezone = zone(defaults.timezone, environ)
@@ -175,7 +219,7 @@ def _core(
     prompter = Prompter(limits, memory, templates, tokenizer, clock, toolbox.schemas)
     daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
     asker = Asker(_model(settings, environ), counters.SqliteMeter(database), clock, timezone, daily)
-    conversations = Conversations(door.space, JsonlSessionLog(), tokenizer, clock)
+    conversations = Conversations(door.space, logs, tokenizer, clock)
     rounds = defaults.max_tool_iterations
     runner = Runner(asker, prompter, toolbox, rounds, templates.render("limit", rounds=rounds))
     return _Core(asker, conversations, Commands(conversations, prompter, asker, memory), runner, tokenizer)
@@ -188,45 +232,36 @@ def _model(settings: Settings, environ: Mapping[str, str]) -> Model:
     from nanomem.models.litellm import LitellmModel, Provider
 
     providers = {
-        known: Provider(partial(given.api_key.reveal, environ), given.api_base, given.options)
+        known: Provider(partial(given.api_key.reveal, environ), given.api_base, given.extra(environ))
         for known, given in settings.providers.items()
     }
     return LitellmModel(name, providers, timeout_s=settings.agents.defaults.request_timeout_s)
 
 
-async def _networks(
+def _telegram(
     settings: Settings,
     environ: Mapping[str, str],
     door: TelegramDoor,
     clock: Clock,
-    box: inbox.SqliteInbox,
-    menu: list[tuple[str, str]],
-) -> tuple[Channel, ...]:
-    given = settings.channels.telegram
-    if not given.enabled:
-        return ()
+    aliases: Mapping[str, str],
+    moved: Callable[[str, str], Awaitable[None]],
+    menu: Sequence[tuple[str, str]],
+) -> "TelegramChannel":
     from nanomem.channels.telegram import TelegramChannel
 
-    return (
-        TelegramChannel(
-            given.token.reveal(environ),
-            door,
-            clock,
-            base_url=given.base_url,
-            base_file_url=given.base_file_url,
-            proxy=given.proxy,
-            group_policy=given.group_policy,
-            commands=menu,
-            aliases=await box.aliases(),
-            on_migration=box.alias,
-        ),
+    given = settings.channels.telegram
+    return TelegramChannel(
+        given.token.reveal(environ),
+        door,
+        clock,
+        base_url=given.base_url,
+        base_file_url=given.base_file_url,
+        proxy=given.proxy,
+        group_policy=given.group_policy,
+        commands=menu,
+        aliases=aliases,
+        on_migration=moved,
     )
-
-
-async def _warm_up(model: Model, tokenizer: O200kTokenizer) -> None:
-    """Loads in the background what the first message would wait for."""
-    await model.warm_up()
-    await tokenizer.count("")
 
 
 # --- what the commands do

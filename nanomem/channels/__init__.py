@@ -1,0 +1,1 @@
+"""Chat networks, one module or folder each."""

@@ -1,0 +1,247 @@
+"""The channel port on Telegram: who may talk, what is taken, and what is shown where.
+
+The offset that Telegram is told comes only from the taker's disk: an update is confirmed after
+it was taken. Knows nothing of HTTP, models or turns.
+"""
+
+import hashlib
+import json
+import random
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import structlog
+
+from nanomem.channels.telegram import updates
+from nanomem.channels.telegram.formatting import parts
+from nanomem.channels.telegram.updates import Broken, GroupPolicy, Me
+from nanomem.channels.telegram.wire import LARGEST_FILE, Moved, Wire, too_large
+from nanomem.errors import CannotStore, Gone, NanomemError, Refused, TryLater
+from nanomem.messages import Attachment, Outbound
+from nanomem.ports import Clock, Door, Taker, Update
+
+PLACEHOLDER = "…"
+WELCOME = "Welcome! From now on I answer you. /help lists all commands."
+
+_POLL_S = 30
+_PROBE_S = 1  # after a failure a short poll shows soon whether all is well again
+_LONGEST_WAIT_S = 60.0
+_ADDRESS = re.compile(r"telegram:(-?[0-9]{1,19})(?::([0-9]{1,19}))?")
+
+log = structlog.get_logger()
+
+
+async def _nobody(old: str, new: str) -> None:
+    """Nobody wants to know of groups that change their id."""
+
+
+class TelegramChannel:
+    """Implements Channel. `aliases` maps the new id of a group that changed it to the one its sessions have.
+
+    `on_migration` is awaited, with the old and the new address, before anything from the new group is taken.
+    `close` ends the connections; sending is possible before, during and after `run`.
+    """
+
+    name = "telegram"
+
+    def __init__(
+        self,
+        token: str,
+        door: Door,
+        clock: Clock,
+        *,
+        base_url: str = "https://api.telegram.org/bot",
+        base_file_url: str = "https://api.telegram.org/file/bot",
+        proxy: str = "",
+        group_policy: GroupPolicy = "mention",
+        commands: Sequence[tuple[str, str]] = (),
+        aliases: Mapping[str, str] | None = None,
+        on_migration: Callable[[str, str], Awaitable[None]] = _nobody,
+    ) -> None:
+        self._wire = Wire(token.strip(), base_url, base_file_url, proxy)
+        self._door = door
+        self._clock = clock
+        self._policy: GroupPolicy = group_policy
+        self._menu = [(name.lower().replace("-", "_"), words[:256]) for name, words in commands]
+        self._old = {_bare(new): _bare(old) for new, old in (aliases or {}).items()}
+        self._on_migration = on_migration
+        self._albums: deque[str] = deque(maxlen=100)
+        self._me: Me | None = None
+        self._error: str | None = None
+        self._failures = 0
+
+    @property
+    def error(self) -> str | None:
+        """What is wrong with polling now; None while all is well."""
+        return self._error
+
+    async def run(self, taker: Taker) -> None:
+        """Takes updates until cancelled, whatever the network and the disk do meanwhile."""
+        await self._wire.start_polling()
+        try:
+            while True:
+                try:
+                    await self._poll(taker)
+                except (TryLater, Refused, CannotStore) as error:
+                    await self._back_off(error)
+        finally:
+            await self._wire.stop_polling()
+
+    async def close(self) -> None:
+        """Ends all connections; whoever sends afterwards fails."""
+        await self._wire.close()
+
+    def parts(self, text: str) -> list[str]:
+        """Cut at 4,096 UTF-16 units; joined, no word is missing."""
+        return parts(text)
+
+    async def place(self, address: str) -> str:
+        """Sends `…`."""
+        return str(await self._send(address, PLACEHOLDER))
+
+    async def show(self, address: str, placed: str, part: str, final: bool) -> None:
+        """Edits the message; done already counts as done."""
+        chat, _ = self._target(address)
+        if not placed.isdecimal():
+            raise Gone(f"{placed} is no id of a message.")
+        try:
+            await self._wire.edit(chat, int(placed), part)
+        except Moved as moved:
+            await self._follow(chat, moved.chat)
+            raise Gone("The message is in the group as it was before it became a supergroup.") from None
+
+    async def say(self, address: str, text: str) -> None:
+        """Each part as a message of its own; repeated, those that went out are sent again."""
+        for part in parts(text):
+            await self._send(address, part)
+
+    async def done(self, sent: Outbound) -> None:
+        """Nothing is left to do."""
+
+    async def fetch(self, attachment: Attachment, to: Path) -> None:
+        """At most 20 MB; nothing is left of a file that was not fetched whole."""
+        if attachment.size is not None and attachment.size > LARGEST_FILE:
+            raise too_large(attachment.name)
+        whole = False
+        try:
+            await self._wire.download(attachment.ref, to)
+            whole = True
+        except OSError as error:
+            raise TryLater(f"{attachment.name} could not be stored ({error.strerror}).") from error
+        finally:
+            if not whole:
+                to.unlink(missing_ok=True)
+
+    async def _poll(self, taker: Taker) -> NoReturn:
+        if self._me is None:
+            self._me = await self._wire.connect()
+            await self._register()
+        offset = await taker.offset(self.name)
+        while True:
+            began = self._clock.monotonic()
+            probing = self._error is not None
+            batch = await self._wire.updates(offset, _PROBE_S if probing else _POLL_S)
+            taken = [found for found in map(updates.number, batch) if found is not None]
+            following = taken[-1] + 1 if taken else offset
+            if batch:
+                await taker.take(self.name, await self._read(batch, self._me), offset=following)
+            self._error = None
+            if batch or not probing:
+                self._failures = 0
+            if following == offset and not probing and self._clock.monotonic() - began < 1:
+                await self._clock.sleep(1)  # a server that answers at once with nothing new
+            offset = following
+
+    async def _register(self) -> None:
+        try:
+            if self._menu:
+                await self._wire.register(self._menu)
+        except NanomemError as error:
+            log.warning("telegram.no_menu", error=error.text)
+
+    async def _back_off(self, error: NanomemError) -> None:
+        self._error = error.text
+        self._failures += 1
+        wait = max(1.0, min(_LONGEST_WAIT_S, 2.0**self._failures) * random.uniform(0.5, 1))
+        wait = getattr(error, "after_s", None) or wait
+        log.warning("telegram.failed", error=error.text, retry_s=round(wait, 1))
+        await self._clock.sleep(wait)
+
+    async def _read(self, batch: Sequence[object], me: Me) -> list[Update]:
+        for raw in batch:
+            try:
+                await self._prepare(raw, me)
+            except Broken:
+                pass  # set aside below
+        return [await self._update(raw, me) for raw in batch]
+
+    async def _prepare(self, raw: object, me: Me) -> None:
+        """What an update says about others beside it: a group has moved, an album is meant for the bot."""
+        if moved := updates.migration(raw):
+            await self._migrated(*moved)
+        if album := updates.album(raw, me, self._policy):
+            self._albums.append(album)
+
+    async def _update(self, raw: object, me: Me) -> Update:
+        kept = json.dumps(raw)
+        found = updates.number(raw)
+        ident = str(found) if found is not None else f"broken-{hashlib.sha256(kept.encode()).hexdigest()[:16]}"
+        try:
+            speaker = updates.speaker(raw)
+            if not speaker.person or speaker.user is None or not self._door.admits(speaker.user):
+                await self._stranger(raw, speaker)
+                return Update(ident, "")
+            owner = self._door.is_owner(speaker.user)
+            message = updates.inbound(raw, me, owner=owner, policy=self._policy, aliases=self._old, albums=self._albums)
+        except Broken as error:
+            log.warning("telegram.set_aside", id=ident, error=str(error))
+            return Update(ident, kept, error=str(error))
+        return Update(ident, kept if message else "", message)
+
+    async def _stranger(self, raw: object, speaker: updates.Speaker) -> None:
+        code = updates.pairing_code(raw) if speaker.person else None
+        if speaker.user is None or code is None or not await self._door.pair(code, speaker.user):
+            log.warning("telegram.stranger", user=speaker.user)
+            return
+        log.info("telegram.paired", user=speaker.user)
+        try:
+            await self._wire.send(speaker.user, None, WELCOME)
+        except NanomemError as error:
+            log.warning("telegram.no_welcome", error=error.text)
+
+    async def _send(self, address: str, part: str) -> int:
+        chat, topic = self._target(address)
+        try:
+            return await self._wire.send(chat, topic, part)
+        except Moved as moved:
+            await self._follow(chat, moved.chat)
+            return await self._wire.send(moved.chat, topic, part)
+
+    def _target(self, address: str) -> tuple[int, int | None]:
+        """The chat, by its newest id, and the topic."""
+        found = _ADDRESS.fullmatch(address)
+        if not found:
+            raise Refused(f"{address} is no address on Telegram.")
+        newest = next((new for new, old in self._old.items() if old == found[1]), found[1])
+        return int(newest), int(found[2]) if found[2] else None
+
+    async def _follow(self, old: int, new: int) -> None:
+        try:
+            await self._migrated(old, new)
+        except CannotStore as error:
+            raise TryLater(error.text) from error
+
+    async def _migrated(self, old: int, new: int) -> None:
+        first = self._old.get(str(old), str(old))
+        if str(new) in self._old or first == str(new):
+            return
+        await self._on_migration(f"telegram:{first}", f"telegram:{new}")
+        self._old[str(new)] = first
+        log.info("telegram.migrated", old=first, new=new)
+
+
+def _bare(address: str) -> str:
+    return address.removeprefix("telegram:")

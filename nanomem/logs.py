@@ -1,0 +1,127 @@
+"""Logging to stderr: ours and other libraries' in one form, with every secret taken out.
+
+Importing it is cheap; structlog comes with `configure`. Knows nothing of settings.
+"""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterable, MutableMapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+_SHORTEST_SECRET = 6
+_PATTERNS = (
+    r"\d{6,}(?::|%3A)[A-Za-z0-9_-]{30,}",  # a Telegram token, also inside an address
+    r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{12,}",
+    r"(?<=bearer )[A-Za-z0-9._~+/=-]{8,}",
+    r"(?<=://)[^/\s@'\"]+(?=@)",  # name and password in an address
+)
+_CHATTY = ("httpx", "httpcore", "telegram", "openai", "asyncio", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+
+
+class _Redactor:
+    """Replaces secrets in a text, in every spelling a log line may give them."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._pattern = self._compiled()
+
+    def add(self, value: str) -> None:
+        """A value too short to be told from ordinary text is not taken."""
+        if len(value) < _SHORTEST_SECRET or value in self._known:
+            return
+        escaped = json.dumps(value, ensure_ascii=False)[1:-1]
+        self._known |= {value, escaped, json.dumps(value)[1:-1], repr(value)[1:-1], repr(escaped)[1:-1]}
+        self._known |= {quote(value, safe=""), quote(value)} if value.isprintable() else set()
+        self._pattern = self._compiled()
+
+    def __call__(self, text: str) -> str:
+        return self._pattern.sub("***", text)
+
+    def _compiled(self) -> re.Pattern[str]:
+        known = sorted(map(re.escape, self._known), key=len, reverse=True)
+        return re.compile("|".join([*known, *_PATTERNS]), re.IGNORECASE)
+
+
+# Logging is the process's, and so is what must never be in it.
+redact = _Redactor()
+
+
+def add_secret(value: str) -> None:
+    """From now on this value appears in no log line."""
+    redact.add(value)
+
+
+def configure(level: str, format: str, secrets: Iterable[str] = (), debug: bool = False) -> None:
+    """Sets up all logging of the process; `format` is auto, console or json. May be called again."""
+    import structlog
+
+    for value in secrets:
+        redact.add(value)
+    as_json = format == "json" or (format == "auto" and not sys.stderr.isatty())
+    renderer: Any = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if as_json
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+        )
+    )
+    shared: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        _stamp,
+    ]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    strip: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if as_json:
+        strip.append(structlog.processors.format_exc_info)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[*strip, _printable, lambda *call: redact(renderer(*call))], foreign_pre_chain=shared
+        )
+    )
+    _route(handler, "DEBUG" if debug else level.upper())
+
+
+def _route(handler: logging.Handler, level: str) -> None:
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("nanomem").setLevel(level)
+    logging.captureWarnings(True)
+    logging.raiseExceptions = False  # a line that cannot be written is not dumped unredacted
+    for name in _CHATTY:
+        logger = logging.getLogger(name)
+        logger.__class__ = _Routed
+        logger.handlers.clear()
+        logger.propagate = True
+        logger.setLevel(logging.WARNING)
+
+
+class _Routed(logging.Logger):
+    """A library's logger: what handlers it wants for itself (litellm: on stdout) it does not get."""
+
+    def addHandler(self, hdlr: logging.Handler) -> None:
+        """Everything goes to ours."""
+
+
+def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return event
+
+
+def _printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Control characters in an event could rewrite a terminal; values are escaped by the renderer."""
+    text = str(event.get("event", ""))
+    event["event"] = text if text.isprintable() else repr(text)[1:-1]
+    return event

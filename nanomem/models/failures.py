@@ -1,0 +1,86 @@
+"""What a provider's error means for us, in words a person may see. Pure; no key is ever in them."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nanomem.errors import NanomemError, TellUser, TooLong, TryLater
+
+_LONGEST_REASON = 300
+_KEYLIKE = re.compile(
+    r"\b(?:sk|rk|pk|gsk|xai|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}|(?i:bearer)\s+[^\s'\"]+|(?<=[?&]key=)[^&\s'\"]+"
+)
+_SECRET_NAME = re.compile(r"key|secret|token|password|credential|authorization|header", re.I)
+_PREFIX = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception)(?::| -)\s*)+")
+_TOO_LONG = re.compile(
+    r"context.{0,20}(?:length|window)|(?:prompt|input|request).{0,20}too (?:long|large)|too many (?:input )?tokens",
+    re.I,
+)
+_NO_MONEY = re.compile(r"insufficient.{0,10}(?:quota|balance|credit)|exceeded your current quota|billing", re.I)
+_FILTER = re.compile(r"content.?(?:filter|policy|management)|flagged|safety system", re.I)
+_NO_KEY = re.compile(r"missing credentials|api.?key.{0,40}(?:missing|not (?:set|provided|valid|found))", re.I)
+
+
+def translated(error: Exception, model: str, provider: str, secrets: tuple[str, ...]) -> NanomemError:
+    """Named for what the catcher does next. `error` is litellm's, or a timeout of our own."""
+    if isinstance(error, TimeoutError):
+        return TryLater(f"{model} did not answer in time.")
+    # What goes wrong within a stream comes wrapped.
+    error = getattr(error, "original_exception", None) or error
+    kind, status = type(error).__name__, getattr(error, "status_code", None) or 500
+    said = f"{error} {getattr(error, 'body', '')}"
+    because = _reason(str(error), secrets)
+    if status in (401, 403) or _NO_KEY.search(said):
+        return TellUser(f"The provider refused the key for {model}. Check [providers.{provider}] api_key.")
+    if status == 402 or (status == 429 and _NO_MONEY.search(said)):
+        return TellUser(f"The account behind {model} has no credit left: {because}")
+    if status == 429:
+        return TryLater(f"{model} is asked too often just now.", _retry_after(error))
+    if kind == "ContextWindowExceededError" or (status < 500 and _TOO_LONG.search(said)):
+        return TooLong(f"The request is too long for {model}: {because}")
+    if kind == "ContentPolicyViolationError" or (status < 500 and _FILTER.search(said)):
+        return TellUser(f"The content filter of {model} refused this: {because}")
+    if status >= 500 or status in (408, 409, 425):
+        return TryLater(f"{model} cannot be reached or is in trouble: {because}", _retry_after(error))
+    if status == 404:
+        return TellUser(f"The provider does not know the model {model}: {because}")
+    return TellUser(f"{model} refused the request: {because}")
+
+
+def secrets_in(key: str, extra: Mapping[str, Any]) -> tuple[str, ...]:
+    """The key, and what looks secret by its name in further settings of a provider; the longest first."""
+    return tuple(sorted({secret for secret in (key, *_named_secrets(extra)) if len(secret) > 3}, key=len, reverse=True))
+
+
+def _named_secrets(extra: Mapping[str, Any], within: bool = False) -> Iterator[str]:
+    for name, value in extra.items():
+        secret = within or _SECRET_NAME.search(str(name)) is not None
+        if isinstance(value, Mapping):
+            yield from _named_secrets(value, secret)
+        elif secret and isinstance(value, str):
+            yield from {value, value.removeprefix("Bearer ")}
+
+
+def _reason(said: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        said = said.replace(secret, "[key]")
+    said = _KEYLIKE.sub("[key]", said)
+    said = re.sub(r"<[^>]{0,200}>", " ", said[: 20 * _LONGEST_REASON])
+    said = _PREFIX.sub("", " ".join("".join(c if c.isprintable() else " " for c in said).split()))
+    return said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…"
+
+
+def _retry_after(error: Exception) -> float | None:
+    for holder in (getattr(error, "litellm_response_headers", None), _headers(error)):
+        try:
+            seconds = float((holder or {})["retry-after"])
+        except (KeyError, ValueError, TypeError):  # a date is no help without a clock
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    return None
+
+
+def _headers(error: Exception) -> Any:
+    return getattr(getattr(error, "response", None), "headers", None)

@@ -1,0 +1,58 @@
+"""The tool `edit_file`: one passage of a text file replaced by another."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from nanomem.arguments import tool_schema
+from nanomem.errors import ShowModel
+from nanomem.ports import Tool
+from nanomem.spaces import Space
+from nanomem.tools import contained
+from nanomem.tools.workbench import Workbench
+
+_LARGEST = 5_000_000
+
+
+class EditFile:
+    """Changes a file only where it is clear which passage is meant."""
+
+    schema = tool_schema(
+        "edit_file",
+        "Replace one passage of a text file in the workspace. `old` must be in it exactly once.",
+        {"path": "relative path", "old": "exact text now", "new": "text instead"},
+    )
+    parallel = False
+
+    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+        path, old, new = (arguments[name] for name in ("path", "old", "new"))
+        await asyncio.to_thread(_edit, space, path, old, new)
+        return f"Changed {path}."
+
+
+def build(workbench: Workbench) -> Tool | None:
+    """Always there."""
+    return EditFile()
+
+
+def _edit(space: Space, path: str, old: str, new: str) -> None:
+    if not old or old == new:
+        raise ShowModel("`old` is empty, or the same as `new`: nothing to change.")
+    text = _whole(space, path)
+    found = text.count(old)
+    if not found:
+        raise ShowModel(f"`old` is not in {path}. It must match exactly: read the file again.")
+    if found > 1:
+        raise ShowModel(f"`old` is in {path} {found} times. Give more of the text around the one you mean.")
+    contained.write(space, path, text.replace(old, new).encode())
+
+
+def _whole(space: Space, path: str) -> str:
+    with contained.opened_file(space, path) as fd, open(fd, "rb", closefd=False) as file:
+        if os.fstat(fd).st_size > _LARGEST:
+            raise ShowModel(f"{path} is larger than {_LARGEST:,} bytes: change it with exec.")
+        try:
+            return file.read(_LARGEST).decode()
+        except UnicodeDecodeError:
+            raise ShowModel(f"{path} is not valid UTF-8 text, so it cannot be edited safely.") from None

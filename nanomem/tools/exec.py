@@ -1,0 +1,147 @@
+"""The tool `exec`: a shell command, its output and its end, within limits that hold whatever it does.
+
+Knows the running, not the box it runs in. A command is watched for its number of processes and its
+memory, since the system's own limit on processes does not hold for root and that on memory counts
+each process alone.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from nanomem.arguments import tool_schema
+from nanomem.errors import ShowModel
+from nanomem.ports import Tool
+from nanomem.spaces import Space
+from nanomem.tools import sandbox
+from nanomem.tools.workbench import Workbench
+
+_SHOWN = 20_000
+_MEMORY = 1024 * 1024 * 1024
+_LOOK_EVERY_S = 0.05
+
+
+class Exec:
+    """Runs commands; `probe` says once, at the first use, why it cannot, or None."""
+
+    schema = tool_schema(
+        "exec",
+        "Run a shell command in the workspace (/workspace). No network, no input; nothing keeps running after it.",
+        {"command": "for bash"},
+    )
+    parallel = False
+
+    def __init__(
+        self, box: Callable[[str, Path], sandbox.Box], probe: Callable[[], str | None], timeout_s: float
+    ) -> None:
+        self._box = box
+        self._probe = probe
+        self._timeout_s = timeout_s
+        self._off: list[str | None] = []
+
+    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+        if not self._off:
+            self._off.append(await asyncio.to_thread(self._probe))
+        if self._off[0]:
+            raise ShowModel(f"exec is off: {self._off[0]}. Tell the person.")
+        command = arguments["command"]
+        if not command.strip() or "\0" in command or len(command) > 100_000:
+            raise ShowModel("The command is empty, too long, or has a NUL in it.")
+        box = self._box(command, space.root)
+        await asyncio.to_thread(box.prepare)
+        return await _run(box, self._timeout_s)
+
+
+def build(workbench: Workbench) -> Tool | None:
+    """None where the settings switch it off."""
+    if not workbench.exec_enabled:
+        return None
+    if workbench.exec_sandbox == "none":
+        return Exec(sandbox.Plain, lambda: None, workbench.exec_timeout_s)
+    return Exec(sandbox.Bubblewrap, sandbox.probe, workbench.exec_timeout_s)
+
+
+async def _run(box: sandbox.Box, timeout_s: float) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *box.argv,
+        env=box.environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    output = _Output(process.stdout)
+    try:
+        stopped = await _watch(box, process, output, timeout_s)
+    finally:
+        box.kill(process.pid)
+        await process.wait()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await output.drain()
+    return f"{stopped or f'exit code {process.returncode}'}\n{output.told()}"
+
+
+async def _watch(box: sandbox.Box, process: asyncio.subprocess.Process, output: "_Output", timeout_s: float) -> str:
+    """Reads until the command ends; why it must be stopped, or nothing."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + timeout_s
+    while process.returncode is None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(_LOOK_EVERY_S, max(0.0, end - clock()))):
+                await output.drain()
+                await process.wait()
+        if clock() >= end:
+            return f"stopped: it took longer than {timeout_s:g} s"
+        if excess := _excess(box.processes(process.pid)):
+            return f"stopped: it used {excess}"
+    return ""
+
+
+def _excess(processes: Iterator[str]) -> str:
+    some = list(islice(processes, sandbox.PROCESSES + 1))
+    if len(some) > sandbox.PROCESSES:
+        return f"more than {sandbox.PROCESSES} processes"
+    if sum(map(_memory, some)) > _MEMORY:
+        return f"more than {_MEMORY // 1024 // 1024:,} MB of memory"
+    return ""
+
+
+def _memory(process: str) -> int:
+    """Bytes a process alone has in memory; field by field as proc(5) has them in statm."""
+    try:
+        resident, shared = Path(process, "statm").read_text().split()[1:3]
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Output:
+    """Reads all of a stream and keeps its head and its tail."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._head = b""
+        self._tail = b""
+        self._size = 0
+
+    async def drain(self) -> None:
+        """Reads on to the end; cancelled, it has lost nothing."""
+        while chunk := await self._stream.read(65_536):
+            self._size += len(chunk)
+            room = _SHOWN // 2 - len(self._head)
+            self._head += chunk[:room]
+            self._tail = (self._tail + chunk[room:])[-_SHOWN // 2 :]
+
+    def told(self) -> str:
+        """The output as text, with a word where some is left out."""
+        left_out = self._size - len(self._head) - len(self._tail)
+        if not left_out:
+            return (self._head + self._tail).decode("utf-8", "replace") or "(no output)"
+        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
+        return f"{head}\n[{left_out:,} bytes left out]\n{tail}"

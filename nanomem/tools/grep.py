@@ -1,0 +1,146 @@
+"""The tool `grep`: lines that match a regular expression, within bounds of time, files, bytes and matches."""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import regex  # type: ignore[import-untyped]
+
+from nanomem.arguments import tool_schema
+from nanomem.errors import ShowModel
+from nanomem.ports import Tool
+from nanomem.spaces import Space
+from nanomem.tools.contained import is_folder, is_hidden, opened_file, opened_folder
+from nanomem.tools.patience import Patience, patiently
+from nanomem.tools.workbench import Workbench
+
+_SECONDS = 10.0
+_SECONDS_A_LINE = 1.0
+_MATCHES = 100
+_BYTES = 100_000_000
+_BYTES_A_FILE = 5_000_000
+_ENTRIES_A_FOLDER = 20_000
+_DEEPEST = 30
+_LINE_SHOWN = 300
+
+Opened = tuple[str, int]
+"""A file's path to show, and a descriptor that is open until the next one is asked for."""
+
+
+class Grep:
+    """Searches; `regex` rather than `re` because it has a time-out and lets other threads run meanwhile."""
+
+    schema = tool_schema(
+        "grep",
+        "Search files of the workspace line by line.",
+        {"pattern": "regular expression"},
+        path={"type": "string", "description": "file or folder"},
+    )
+    parallel = True
+
+    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+        path = arguments.get("path") or "."
+        return await patiently(_SECONDS, lambda patience: _grep(space, arguments["pattern"], path, patience))
+
+
+def build(workbench: Workbench) -> Tool | None:
+    """Always there."""
+    return Grep()
+
+
+def _grep(space: Space, pattern: str, path: str, patience: Patience) -> str:
+    search = _Search(_compiled(pattern), patience)
+    if is_folder(space, path):
+        with opened_folder(space, path) as (fd, place):
+            search.through(_files(fd, place, patience))
+    else:
+        with opened_file(space, path) as fd:
+            search.through(iter([(path, fd)]))
+    return search.told()
+
+
+def _compiled(pattern: str) -> "regex.Pattern[str]":
+    try:
+        if len(pattern) > 1_000:
+            raise ValueError("it is longer than 1,000 characters")
+        return regex.compile(pattern)
+    except (regex.error, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise ShowModel(f"The pattern cannot be used: {error}.") from None
+
+
+class _Search:
+    def __init__(self, pattern: "regex.Pattern[str]", patience: Patience) -> None:
+        self._pattern = pattern
+        self._patience = patience
+        self._found: list[str] = []
+        self._read = 0
+        self._stopped = ""
+
+    def through(self, files: Iterator[Opened]) -> None:
+        """Looks through each file until enough is found or spent."""
+        for path, fd in files:
+            data = _text_of(fd)
+            self._read += len(data)
+            self._found.extend(islice(self._matches(path, data), _MATCHES + 1 - len(self._found)))
+            if self._is_enough():
+                return
+        self._is_enough()
+
+    def told(self) -> str:
+        """The result, and whether it is all."""
+        return "\n".join(self._found[:_MATCHES] + [f"[{self._stopped}]"] * bool(self._stopped)) or "No line matches."
+
+    def _is_enough(self) -> bool:
+        if len(self._found) > _MATCHES:
+            self._stopped = f"only the first {_MATCHES} matches are shown"
+        elif self._read > _BYTES or self._patience.is_over():
+            self._stopped = "stopped before all was searched: give a path that holds less"
+        return bool(self._stopped)
+
+    def _matches(self, path: str, data: bytes) -> Iterator[str]:
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+            try:
+                match = self._pattern.search(line, timeout=_SECONDS_A_LINE)
+            except TimeoutError:
+                raise ShowModel(f"The pattern takes too long on line {number} of {path}: make it simpler.") from None
+            if match:
+                start = max(0, match.start() - _LINE_SHOWN // 3)
+                yield f"{path}:{number}: {line[start : start + _LINE_SHOWN].strip()}"
+            if self._patience.is_over():
+                return
+
+
+def _text_of(fd: int) -> bytes:
+    """The beginning of a file; nothing of a binary one."""
+    with open(fd, "rb", closefd=False) as file:
+        data = file.read(_BYTES_A_FILE)
+    return b"" if b"\0" in data[:8192] else data
+
+
+def _files(folder: int, place: tuple[str, ...], patience: Patience) -> Iterator[Opened]:
+    """Regular files below, links not followed, in the order of their names."""
+    with os.scandir(folder) as entries:
+        names = sorted(e.name for e in islice(entries, _ENTRIES_A_FOLDER) if not e.is_symlink() and e.name != ".git")
+    for name in names:
+        if patience.is_over():
+            return
+        here = (*place, name)
+        if not is_hidden(here):
+            yield from _below(folder, name, here, patience)
+
+
+def _below(folder: int, name: str, here: tuple[str, ...], patience: Patience) -> Iterator[Opened]:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return  # gone, or not ours to read
+    try:
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISREG(kind):
+            yield "/".join(here), fd
+        elif stat.S_ISDIR(kind) and len(here) <= _DEEPEST:
+            yield from _files(fd, here, patience)
+    finally:
+        os.close(fd)

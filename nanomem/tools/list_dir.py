@@ -1,0 +1,53 @@
+"""The tool `list_dir`: what is in a folder."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from nanomem.arguments import tool_schema
+from nanomem.ports import Tool
+from nanomem.spaces import Space
+from nanomem.tools.contained import is_hidden, opened_folder
+from nanomem.tools.workbench import Workbench
+
+_SHOWN = 500
+_LOOKED_AT = 20_000  # sorting wants them all in memory
+
+
+class ListDir:
+    """Lists one level."""
+
+    schema = tool_schema("list_dir", "List a folder of the workspace.", {"path": "relative path, . for the top"})
+    parallel = True
+
+    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+        return await asyncio.to_thread(_list, space, arguments["path"])
+
+
+def build(workbench: Workbench) -> Tool | None:
+    """Always there."""
+    return ListDir()
+
+
+def _list(space: Space, path: str) -> str:
+    with opened_folder(space, path) as (fd, place), os.scandir(fd) as entries:
+        lines = sorted(_line(entry) for entry in islice(entries, _LOOKED_AT) if not is_hidden((*place, entry.name)))
+        more = next(entries, None) is not None
+    shown = lines[:_SHOWN]
+    if more or len(lines) > _SHOWN:
+        shown.append(f"[{'more than ' if more else ''}{len(lines):,} entries; the rest is not shown: use grep or exec]")
+    return "\n".join(shown) or "(empty)"
+
+
+def _line(entry: "os.DirEntry[str]") -> str:
+    name = entry.name if entry.name.isprintable() else repr(entry.name)
+    if entry.is_symlink():
+        return f"{name} (symbolic link)"
+    if entry.is_dir(follow_symlinks=False):
+        return f"{name}/"
+    try:
+        return f"{name} ({entry.stat(follow_symlinks=False).st_size:,} bytes)"
+    except OSError:
+        return name

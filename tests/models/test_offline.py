@@ -1,0 +1,243 @@
+"""The offline model quotes what it was told, in any language, and never claims more than it knows."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanomem.messages import PromptMessage, Reply, Request, ToolCall, ToolSchema
+from nanomem.models.offline import CANNOT, HELLO, LATER, NOTED, NOTHING, WHO, OfflineModel, answer
+
+SYSTEM = """You are nanomem.
+
+## Manner
+
+Be kind to your sister.
+
+## About the person
+
+- Name: Ann
+
+## Long-term memory
+
+# Long-term memory
+
+## Pets
+- The dog is called Rex
+- (nothing else)
+- 猫叫小花
+- Lives in Graz
+"""
+SAID = (
+    "[3 days ago] My sister Eva was born on 4 May 1990.",
+    "[2026-04-10 09:15] Ich wohne in Wien und mein Hund heißt Bello.",
+    "[2025-04-10 09:16] 我最喜欢的食物是饺子",
+    "[2026-04-10 09:17] What is my favourite colour?",
+)
+CONTEXT = """
+
+<context>
+now: 2026-04-12 10:00 Sunday
+channel: terminal
+memory changed since this conversation's prompt was built:
+MEMORY.md + - The bike is red
+MEMORY.md - - Lives in Graz
+</context>"""
+REMEMBER = ToolSchema("remember", "", {})
+RECALL = ToolSchema("recall", "", {})
+
+
+def asked(text: str, *tools: ToolSchema, after: tuple[PromptMessage, ...] = ()) -> Reply:
+    """What is answered to a message that comes after a conversation."""
+    history = [m for text in SAID for m in (PromptMessage("user", text), PromptMessage("assistant", "Eva? Rex?"))]
+    newest = PromptMessage("user", f"[2026-04-12 10:00] {text}{CONTEXT}")
+    return answer(Request(SYSTEM, (*history, newest, *after), tools))
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("When was my sister born?", 'You said 3 days ago: "My sister Eva was born on 4 May 1990."'),
+        ("tell me about my sisters", 'You said 3 days ago: "My sister Eva was born on 4 May 1990."'),
+        ("What is my dog called?", 'In your memory: "The dog is called Rex"'),
+        ("which pets do I have", 'In your memory: "The dog is called Rex"'),
+        ("What colour is the bike?", 'In your memory: "The bike is red"'),
+        ("Wie heißt mein Hund?", 'You said on 10 April: "Ich wohne in Wien und mein Hund heißt Bello."'),
+        ("Wo WOHNE ich", 'You said on 10 April: "Ich wohne in Wien und mein Hund heißt Bello."'),
+        ("我喜欢什么食物?", 'You said on 10 April 2025: "我最喜欢的食物是饺子"'),
+        ("我的猫叫什么", 'In your memory: "猫叫小花"'),
+    ],
+)
+def test_answers_by_quoting(question: str, quote: str) -> None:
+    """The best line of memory or conversation, with its date."""
+    assert quote in asked(question).text
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("hi", HELLO),
+        ("Hello there!", HELLO),
+        ("Guten Morgen", HELLO),
+        ("你好!", HELLO),
+        ("What are you?", WHO),
+        ("which model is this", WHO),
+        ("Wer bist du?", WHO),
+        ("你是谁?", WHO),
+        ("What is my favourite colour?", NOTHING),
+        ("Do I live in Graz?", NOTHING),
+        ("Which model of car did I buy?", NOTHING),
+        ("?", NOTHING),
+        ("I went swimming.", NOTED),
+        ("Heute war ich schwimmen", NOTED),
+        ("Write a poem", CANNOT),
+        ("bitte schreib ein Gedicht", CANNOT),
+        ("run ls -l", CANNOT),
+        ("Remember that I like tea", LATER),
+        ("Merk dir, dass ich Tee mag", LATER),
+        ("记住我喜欢茶", LATER),
+    ],
+)
+def test_says_what_it_is_and_what_it_cannot(text: str, reply: str) -> None:
+    """No pretending: a question that was asked before is not an answer, what was taken out of memory is not known."""
+    assert asked(text).text == reply
+
+
+def test_says_how_to_set_a_real_model() -> None:
+    """Also where it is asked for it in other words."""
+    assert "nanomem init" in WHO and "agents.defaults.model" in WHO
+    assert "nanomem init" in asked("How do I set up a real model?").text
+
+
+@pytest.mark.parametrize("text", ["remember that I like tea", "Please remember: I like tea", "记住:I like tea"])
+def test_remembers_by_the_tool(text: str) -> None:
+    """The tool does it, and its receipt is what the person reads."""
+    reply = asked(text, RECALL, REMEMBER)
+    assert [(c.name, json.loads(c.arguments)) for c in reply.tool_calls] == [("remember", {"fact": "I like tea"})]
+    after = (
+        PromptMessage("assistant", "", reply.tool_calls),
+        PromptMessage("tool", "Saved (version 3): I like tea", tool_call_id=reply.tool_calls[0].id, name="remember"),
+    )
+    assert asked(text, RECALL, REMEMBER, after=after).text == "Saved (version 3): I like tea"
+
+
+@pytest.mark.parametrize(
+    ("found", "answered"),
+    [
+        (
+            "Found:\n[10 April 2026, 09:15] Ann: Bob's phone number is 123\n[9 April 2026, 09:15] Ann: hello\n"
+            "[8 April 2026, 09:15] Ann: What is Bob's phone number?",
+            'You said on 10 April: "Bob\'s phone number is 123"',
+        ),
+        ("Nothing was found.", NOTHING),
+    ],
+)
+def test_looks_further_back_once(found: str, answered: str) -> None:
+    """What the prompt does not know is searched for with the question's own words, and quoted."""
+    question = "What's Bob's phone number?"
+    reply = asked(question, RECALL)
+    assert [(c.name, json.loads(c.arguments)) for c in reply.tool_calls] == [("recall", {"query": "Bob phone number"})]
+    after = (PromptMessage("assistant", "", reply.tool_calls), PromptMessage("tool", found, (), "c", "recall"))
+    assert asked(question, RECALL, after=after).text == answered
+
+
+def test_several_messages_at_once() -> None:
+    """Questions are answered, greetings and statements beside them do not get in the way."""
+    text = "hello\n\n[2026-04-12 10:00] I bought a hat\n\n[2026-04-12 10:01] When was my sister born?"
+    assert asked(text).text.startswith("You said 3 days ago")
+
+
+def test_a_statement_of_just_now_is_known_to_the_question_after_it() -> None:
+    """Also where both came in together."""
+    reply = asked("My hat is green\n\n[2026-04-12 10:01] What colour is my hat?")
+    assert reply.text == 'You said on 12 April: "My hat is green"'
+
+
+def test_in_a_group_it_says_who() -> None:
+    """Somebody else's words are not put into the asker's mouth."""
+    messages = (
+        PromptMessage("user", "[2026-04-10 09:15] Bob: My hat is green"),
+        PromptMessage("assistant", "Noted"),
+        PromptMessage("user", "[2026-04-12 09:15] Ann: What colour is the hat?"),
+    )
+    assert answer(Request("", messages)).text == 'Bob said on 10 April 2026: "My hat is green"'
+
+
+def forced(name: str, prompt: str = "", properties: tuple[str, ...] = ()) -> dict[str, object]:
+    """The arguments of a forced call."""
+    tool = ToolSchema(name, "", {"type": "object", "properties": {key: {} for key in properties}})
+    (call,) = answer(Request("You learn.", (PromptMessage("user", prompt),), (tool,), name)).tool_calls
+    assert call.name == name
+    arguments = json.loads(call.arguments)
+    assert isinstance(arguments, dict)
+    return arguments
+
+
+PROMPT = """## Current Long-term Memory
+# Facts
+
+- The dog is called Rex
+
+## Conversation to Process
+[2026-04-10 09:15] USER: I moved to Graz. It was hard.
+[2026-04-10 09:16] ASSISTANT: Noted.
+[2026-04-10 09:17] USER: 我喜欢饺子。很好吃。
+"""
+
+
+def test_a_forced_summary_is_an_extract() -> None:
+    """The first sentences of what was said; the memory comes back as it was."""
+    assert forced("save_memory", PROMPT, ("history_entry", "memory_update")) == {
+        "history_entry": "I moved to Graz. 我喜欢饺子。",
+        "memory_update": "# Facts\n\n- The dog is called Rex",
+    }
+    assert forced("save_memory", PROMPT, ("history_entry", "changes"))["changes"] == []
+    assert forced("save_memory", "")["history_entry"]
+
+
+def test_it_learns_nothing() -> None:
+    """Facts are not made up by rules."""
+    assert set(map(len, forced("extract_facts").values())) == {0}  # type: ignore[arg-type]
+
+
+async def test_answers_in_growing_pieces() -> None:
+    """As a real model does, and for nothing."""
+    heard: list[str] = []
+    model = OfflineModel()
+    reply = await model.ask(Request("", (PromptMessage("user", "who are you?"),)), heard.append)
+    assert model.name == "offline" and heard[-1] == reply.text and len(heard) > 2
+    assert all(later.startswith(earlier) and later != earlier for earlier, later in pairwise(heard))
+    assert reply.usage.prompt_tokens == 0
+
+
+texts = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from([*SAID, CONTEXT, "remember", "that", "what", "?", "什么", "\n\n", ": ", "[", "## ", "\ud83d"])
+    ).map(" ".join),
+)
+
+
+@given(texts, texts, texts, st.sampled_from([None, "", "save_memory", "extract_facts", "update_file"]), st.booleans())
+def test_no_text_is_too_strange(system: str, said: str, result: str, forced: str | None, tools: bool) -> None:
+    """It never raises, always answers, and the same question gets the same answer."""
+    call = ToolCall("c", "recall", "{}")
+    messages = (PromptMessage("user", said), PromptMessage("assistant", "", (call,)), PromptMessage("tool", result))
+    for count in range(4):
+        request = Request(system, messages[:count], (REMEMBER, RECALL) if tools else (), forced)
+        reply = answer(request)
+        assert reply == answer(request)
+        assert reply.text or reply.tool_calls
+        assert not (count == 3 and forced is None and reply.tool_calls)
+
+
+@pytest.mark.parametrize(
+    "sign", ["a ", " ", "?", "set ", "? ", "[1 day ago] x\n\n", "<context>\n", "什", "\n", "- x\n"]
+)
+def test_no_text_can_hang_it(sign: str) -> None:
+    """A megabyte of anything is answered."""
+    text = sign * (1_000_000 // len(sign))
+    assert answer(Request(f"## About the person\n{text}", (PromptMessage("user", f"{text}x"),)))
+    assert answer(Request("", (PromptMessage("user", f"what is x\n\n{text}"), PromptMessage("tool", text))))

@@ -1,0 +1,252 @@
+"""The command line as a person and a script meet it: a process with a home of its own."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from nanomem.cli import status_lines
+from nanomem.doctor import Finding, examine
+from nanomem.errors import Misuse
+from nanomem.home import Home, make
+from nanomem.settings import load, set_value, set_values
+from tests.emulators.telegram import TelegramServer
+
+CHECKOUT = Path(__file__).parent.parent
+KEY = "sk-canary-0123456789abcdef"
+TOKEN = "123456789:AAcanary-token_0123456789abcdefghij"
+
+Done = subprocess.CompletedProcess[str]
+Nanomem = Callable[..., Done]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def nanomem(guarded_env: Callable[[Path], dict[str, str]], home: Home) -> Nanomem:
+    """`nanomem("config", "path", NAME="value")` runs it with that environment, without a terminal."""
+
+    def run(*arguments: str, **environ: str) -> Done:
+        env = {**guarded_env(home.path), **environ}
+        command = [sys.executable, "-m", "nanomem", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=env, cwd=CHECKOUT, stdin=subprocess.DEVNULL)
+
+    return run
+
+
+def one_line(done: Done, code: int) -> str:
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done
+    return done.stderr
+
+
+def test_init_makes_a_home_that_the_doctor_likes(nanomem: Nanomem, home: Home) -> None:
+    """Without a key, a network or a question; a second time nothing changes."""
+    assert nanomem("init").returncode == 0
+    before = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
+    assert nanomem("init", "--yes").returncode == 0
+    assert {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()} == before
+
+    done = nanomem("doctor")
+    assert done.returncode == 0, done
+    states = {line.split()[0] for line in done.stdout.splitlines()}
+    assert states <= {"ok", "warn"}
+    assert not (home.state / ".doctor").exists()
+
+
+def test_init_takes_options_and_shows_no_secret(nanomem: Nanomem, home: Home) -> None:
+    """The key goes to the provider of the model; a token switches Telegram on."""
+    options = ["--model", "openai/gpt-5", "--api-key", KEY, "--api-base", "http://127.0.0.1:1/v1"]
+    options += ["--timezone", "Europe/Berlin", "--telegram-token", TOKEN, "--allow-from", "1, 2", "--owner", "2"]
+    done = nanomem("init", "--yes", *options)
+    assert done.returncode == 0, done
+    settings = load(home.config, {})
+    assert settings.agents.defaults.model == "openai/gpt-5"
+    assert settings.providers["openai"].api_key.reveal({}) == KEY
+    assert settings.channels.telegram.enabled
+    assert settings.channels.telegram.owners == (2,)
+    shown = nanomem("config", "show")
+    assert "canary" not in done.stdout + done.stderr + shown.stdout + shown.stderr
+
+
+def test_a_wrong_option_changes_nothing(nanomem: Nanomem, home: Home) -> None:
+    """The new settings are checked as a whole before any is written."""
+    nanomem("init")
+    before = home.config.read_bytes()
+    said = one_line(nanomem("init", "--timezone", "Mars/Base", "--model", "openai/gpt-5"), 2)
+    assert "Mars/Base" in said
+    assert "--model" in one_line(nanomem("init", "--api-key", KEY), 2)
+    assert home.config.read_bytes() == before
+
+
+def test_the_home_may_be_named_before_or_after_the_command(nanomem: Nanomem, tmp_path: Path) -> None:
+    """And wins over the variable."""
+    there = str(tmp_path / "there")
+    for arguments in (["--home", there, "config", "path"], ["config", "--home", there, "path"]):
+        assert nanomem(*arguments).stdout == f"{there}/config.toml\n"
+    assert nanomem("config", "path", f"--home={there}").stdout == f"{there}/config.toml\n"
+
+
+def test_settings_can_be_shown_and_set(nanomem: Nanomem, home: Home) -> None:
+    """Set in the file with its comments kept; shown as they count, secrets masked."""
+    assert nanomem("config", "set", "agents.defaults.memoryWindow", "50").returncode == 0
+    assert "memory_window = 50  " in home.config.read_text()
+    assert nanomem("config", "set", "providers.openai.api_key", KEY).returncode == 0
+    shown = nanomem("config", "show", NANOMEM__LOG__LEVEL="debug").stdout
+    assert "memory_window = 50" in shown
+    assert 'level = "debug"' in shown
+    assert 'api_key = "***"' in shown
+    assert KEY not in shown
+
+
+def test_misuse_is_one_line_and_exit_2(nanomem: Nanomem, home: Home) -> None:
+    """Wrong settings, arguments, homes."""
+    assert "agents.defaults.model" in one_line(nanomem("config", "set", "agents.defaults.modle", "x"), 2)
+    assert "0 or more" in one_line(nanomem("config", "set", "agents.defaults.memory_window", "-1"), 2)
+    assert "NANOMEM__LOG__LEVEL" in one_line(nanomem("config", "show", NANOMEM__LOG__LEVEL="loud"), 2)
+    assert "--bogus" in one_line(nanomem("run", "--bogus"), 2)
+    assert "frobnicate" in one_line(nanomem("frobnicate"), 2)
+    assert "--help" in one_line(nanomem(), 2)
+    for session in ("telegram:5", "terminal:", "terminal", "terminal:a b"):
+        assert "terminal:NAME" in one_line(nanomem("chat", "-m", "x", "--session", session), 2)
+    assert "--home" in one_line(nanomem("init", "--home", str(home.config)), 2)
+    assert "--home" in one_line(nanomem("init", "--home", ""), 2)
+
+
+def test_a_traceback_comes_only_with_debug(nanomem: Nanomem) -> None:
+    """And has no secret in it."""
+    done = nanomem("config", "set", "agents.defaults.modle", KEY, "--debug")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert KEY.removeprefix("sk-") not in done.stderr
+
+
+def test_version_and_help(nanomem: Nanomem) -> None:
+    """On stdout."""
+    assert nanomem("--version").stdout.startswith("nanomem ")
+    for command in ("init", "run", "chat", "pair", "status", "doctor", "config", "sessions"):
+        assert command in nanomem("--help").stdout
+    assert "--home" in nanomem("run", "--help").stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(
+    guarded_env: Callable[[Path], dict[str, str]], home: Home, nanomem: Nanomem
+) -> None:
+    """Nothing is printed about it."""
+    command = [sys.executable, "-m", "nanomem", "config", "show"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=guarded_env(home.path), cwd=CHECKOUT, **pipes) as process:  # type: ignore[call-overload]
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_doctor_fails_on_what_is_broken(nanomem: Nanomem, home: Home) -> None:
+    """A missing home, broken settings: a line that says what to do, and exit 1."""
+    done = nanomem("doctor")
+    assert (done.returncode, "nanomem init" in done.stdout) == (1, True)
+    make(home)
+    home.config.write_text("[log]\nlevel = 5\n")
+    done = nanomem("doctor")
+    assert done.returncode == 1
+    assert done.stdout.startswith("fail  config: config.toml: log.level = 5")
+    assert "disk:" in done.stdout
+
+
+async def finding(about: str, home: Home, **environ: str) -> Finding:
+    findings = await examine(home, load(home.config, environ), environ)
+    return next(found for found in findings if found.what.startswith(about))
+
+
+async def test_the_doctor_sees_what_others_may_read(home: Home) -> None:
+    """With the command that mends it."""
+    make(home)
+    assert (await finding("files", home)).state == "ok"
+    home.config.chmod(0o644)
+    found = await finding("files", home)
+    assert (found.state, "config.toml" in found.what, "chmod" in found.todo) == ("warn", True, True)
+
+
+async def test_the_doctor_looks_for_the_key_of_the_model(home: Home) -> None:
+    """And calls nobody."""
+    make(home)
+    assert (await finding("model", home)).state == "ok"
+    set_value(home.config, "agents.defaults.model", "anthropic/claude-sonnet-4-5")
+    found = await finding("model", home)
+    assert (found.state, "ANTHROPIC_API_KEY" in found.what) == ("fail", True)
+    assert (await finding("model", home, ANTHROPIC_API_KEY=KEY)).state == "ok"
+    set_value(home.config, "agents.defaults.model", "openai/gpt-5")
+    assert (await finding("model", home)).state == "warn"
+    assert (await finding("model", home, OPENAI_API_KEY=KEY)).state == "ok"
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[TelegramServer]:
+    async with TelegramServer(TOKEN) as server:
+        yield server
+
+
+async def test_the_doctor_tries_the_token(home: Home, telegram: TelegramServer) -> None:
+    """A right one, a wrong one, none, no network; the token itself is never shown."""
+    make(home)
+    assert (await finding("telegram", home)).state == "ok"
+    prefix = "channels.telegram"
+    set_values(home.config, {f"{prefix}.enabled": True, f"{prefix}.base_url": telegram.base_url})
+    assert (await finding("telegram", home)).state == "fail"
+    set_value(home.config, f"{prefix}.token", TOKEN)
+    assert "nanomem pair" in (await finding("telegram", home)).todo
+    set_value(home.config, f"{prefix}.allow_from", [42])
+    assert (await finding("telegram", home)).state == "ok"
+    set_value(home.config, f"{prefix}.token", TOKEN[:-1])
+    wrong = await finding("telegram", home)
+    assert (wrong.state, "BotFather" in wrong.todo) == ("fail", True)
+    await telegram.offline()
+    away = await finding("telegram", home)
+    assert away.state == "warn"
+    assert "canary" not in str([wrong, away])
+
+
+def test_settings_that_cannot_be_read_are_a_finding(home: Home) -> None:
+    """The rest is looked at all the same."""
+    make(home)
+    findings = asyncio.run(examine(home, Misuse("log.level is wrong"), {}))
+    assert findings[0].state == "fail"
+    assert len(findings) > 4
+
+
+def test_what_was_said_can_be_read_again(nanomem: Nanomem) -> None:
+    """Without any key: an answer alone on stdout, its conversation listed, shown, exported; no daemon is left."""
+    done = nanomem("chat", "-m", "hello", "--session", "terminal:story")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = done.stdout.strip()
+    assert answer
+    assert nanomem("sessions", "list").stdout.rstrip().endswith("terminal:story")
+    assert answer.splitlines()[0] in nanomem("sessions", "show", "terminal:story").stdout
+    exported = [json.loads(line) for line in nanomem("sessions", "export", "terminal:story").stdout.splitlines()]
+    assert [record["content"] for record in exported if record.get("role") == "user"] == ["hello"]
+    assert "terminal:other" in one_line(nanomem("sessions", "show", "terminal:other"), 2)
+    status = json.loads(nanomem("status", "--json").stdout)
+    assert (status["running"], status["pid"], status["sessions"]) == (False, None, 1)
+    assert len(nanomem("pair").stdout.split()) == 1
+
+
+def test_status_is_a_few_plain_lines_for_people() -> None:
+    """Aligned, from the object that programs get."""
+    found = json.loads("""
+        {"version": "0.1.0", "running": true, "pid": 7, "model": "offline",
+         "channels": {"telegram": {"enabled": true, "ok": false, "error": "wrong token"}},
+         "spaces": 1, "sessions": 2, "messages": {"waiting": 3, "undelivered": 0, "set_aside": 0},
+         "memory": {"facts": 12, "versions": 7}, "history": {"cursor": 12, "dream_cursor": 10},
+         "dream": {"last": null, "next": "2026-04-11T02:00:00+00:00"},
+         "today": {"prompt_tokens": 5, "completion_tokens": 6, "cached_tokens": 0, "cost_usd": 0.0}}
+    """)
+    lines = status_lines(found)
+    assert lines[0] == "nanomem   0.1.0, running (pid 7)"
+    assert "channels  telegram: wrong token" in lines
+    assert "messages  3 waiting, 0 undelivered, 0 set aside" in lines
+    assert "dream     last never, next 2026-04-11T02:00:00+00:00" in lines

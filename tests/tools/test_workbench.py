@@ -1,0 +1,54 @@
+"""The set of tools a model is offered."""
+
+import json
+from datetime import UTC
+
+from nanomem.messages import ToolSchema
+from nanomem.tools import Workbench, load_tools
+
+NAMES = ["edit_file", "exec", "grep", "list_dir", "read_file", "recall", "web_fetch", "write_file"]
+
+
+def as_json(schema: ToolSchema) -> str:
+    """As a provider is sent it."""
+    return json.dumps({"name": schema.name, "description": schema.description, "parameters": schema.parameters})
+
+
+def test_all_tools_are_found_in_a_fixed_order() -> None:
+    """Twice the same names and the same bytes, so that a provider's cache holds."""
+    first, second = (load_tools(Workbench(UTC)) for _ in range(2))
+    assert list(first) == NAMES
+    assert [as_json(tool.schema) for tool in first.values()] == [as_json(tool.schema) for tool in second.values()]
+
+
+def test_what_is_switched_off_is_not_there() -> None:
+    """Neither in the list nor in the schemas."""
+    tools = load_tools(Workbench(UTC, web_fetch=False, exec_enabled=False))
+    assert list(tools) == [name for name in NAMES if name not in ("exec", "web_fetch")]
+
+
+def test_schemas_are_cheap() -> None:
+    """They are in every request."""
+    size = sum(len(as_json(tool.schema)) for tool in load_tools(Workbench(UTC)).values())
+    assert size / 4 < 900
+
+
+def test_only_tools_that_change_nothing_run_side_by_side() -> None:
+    """Two edits at once could lose one."""
+    tools = load_tools(Workbench(UTC))
+    assert {name for name, tool in tools.items() if not tool.parallel} == {"edit_file", "exec", "write_file"}
+
+
+def test_parameters_are_those_of_the_contract() -> None:
+    """A scripted model relies on the names."""
+    named = {name: list(tool.schema.parameters["properties"]) for name, tool in load_tools(Workbench(UTC)).items()}
+    assert named == {
+        "edit_file": ["path", "old", "new"],
+        "exec": ["command"],
+        "grep": ["pattern", "path"],
+        "list_dir": ["path"],
+        "read_file": ["path", "offset", "limit"],
+        "recall": ["query"],
+        "web_fetch": ["url", "offset"],
+        "write_file": ["path", "content"],
+    }
