@@ -18,13 +18,15 @@ Kind = Literal["message", "command", "urgent"]
 
 @dataclass(slots=True)
 class Lane:
-    """What waits in one session. `gate` is held by whoever may change the session now."""
+    """What waits in one session. `gate` is held by whoever may change the session now; `visitors` are urgent
+    commands under way, which may be waiting for it."""
 
     address: str
     waiting: deque[Queued] = field(default_factory=deque)
     unsent: deque[str] = field(default_factory=deque)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     active: bool = False
+    visitors: int = 0
     stop: Callable[[], None] | None = None
 
     def take(self, kind: Callable[[Inbound], Kind], room: int) -> list[Queued]:
@@ -92,7 +94,7 @@ class Bus:
     def rest(self, lane: Lane) -> None:
         """The lane's worker found nothing more to do; an empty lane is forgotten."""
         lane.active = False
-        if not lane.waiting and not lane.unsent and not lane.gate.locked():
+        if not lane.waiting and not lane.unsent and not lane.visitors:
             self._lanes.pop(lane.address, None)
 
     def close(self) -> None:

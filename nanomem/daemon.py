@@ -20,6 +20,7 @@ import structlog
 from nanomem import chat as client
 from nanomem import status as reports
 from nanomem.access import TelegramDoor
+from nanomem.agent.answering import Answering
 from nanomem.agent.asking import Asker, DailyLimits
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
@@ -163,7 +164,8 @@ async def assembled(
         terminal = TerminalChannel(home.socket, clock, control)
         bus = Bus(box, core.commands.kind)
         deliveries = Deliveries([terminal, *outside], box, clock)
-        loop = AgentLoop(bus, core.conversations, core.commands, core.runner, deliveries, ReceivedFiles(), clock)
+        answering = Answering(box, core.conversations, core.runner, deliveries, ReceivedFiles(), clock)
+        loop = AgentLoop(bus, core.commands, answering, deliveries, clock, settings.agents.defaults.budget // 2)
         yield Daemon(bus, loop, terminal, tuple(outside), core.asker.model, core.tokenizer)
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from nanomem.agent.asking import Asker
-from nanomem.agent.conversation import Conversation, Conversations
+from nanomem.agent.conversation import Conversations
 from nanomem.agent.prompting import Prompter
 from nanomem.bus import Kind, Lane
 from nanomem.facts import facts
 from nanomem.messages import Inbound
 from nanomem.ports import Memory
-from nanomem.records import AssistantMessage
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_-]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
@@ -111,6 +110,7 @@ class Commands:
             call.lane.stop()
         async with call.lane.gate:
             conversation = await self._conversations.open(call.lane.address)
+            await conversation.refresh()
             await conversation.reset(call.message.id)
         return "New session started."
 
@@ -134,23 +134,3 @@ class Commands:
                 f"Today: {spent.prompt_tokens + spent.completion_tokens:,} tokens{cost}",
             )
         )
-
-
-def retried(conversation: Conversation, turn: str) -> str | None:
-    """The turn that `turn` does again: the one before it, if that failed or was stopped."""
-    records = conversation.session.of_turn(turn)
-    if records:
-        return records[0].retries if isinstance(records[0], AssistantMessage) else None
-    last = conversation.session.messages[-1] if conversation.session.messages else None
-    return last.turn if isinstance(last, AssistantMessage) and last.end in ("failed", "stopped") else None
-
-
-def done_again(conversation: Conversation, retries: str | None) -> frozenset[str]:
-    """That turn, and those that it did again itself."""
-    chain: set[str] = set()
-    for message in reversed(conversation.session.messages):
-        if message.turn == retries:
-            chain.add(message.turn)
-            if isinstance(message, AssistantMessage) and message.retries:
-                retries = message.retries
-    return frozenset(chain)

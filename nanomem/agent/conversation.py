@@ -35,7 +35,10 @@ class Conversation:
         return self.session.key
 
     async def refresh(self) -> None:
-        """Reads the log again if a write was interrupted, so that what stands there is what is known here."""
+        """Reads the log again if a write was interrupted, so that what stands there is what is known here.
+
+        For who holds the lane's gate alone: nothing may be written meanwhile.
+        """
         if self._stale:
             self.session = await self._log.load(self.space, self.key)
             self._stale = False
@@ -158,7 +161,6 @@ class Conversations:
             if conversation is None or conversation.space != space:
                 conversation = Conversation(space, session, self._log, self._tokenizer, self._clock)
                 self._open[key] = conversation
-        await conversation.refresh()
         self._recent[key] = conversation
         self._recent.move_to_end(key)
         while len(self._recent) > self._keep:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
+from nanomem.agent.answering import Answering
 from nanomem.agent.asking import Asker, DailyLimits
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
@@ -112,7 +113,8 @@ async def running(world: World) -> AsyncIterator[Chat]:
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
     runner = Runner(asker, prompter, toolbox, world.rounds, "no more tools")
-    loop = AgentLoop(bus, conversations, commands, runner, deliveries, world.files, world.clock)
+    answering = Answering(world.inbox, conversations, runner, deliveries, world.files, world.clock)
+    loop = AgentLoop(bus, commands, answering, deliveries, world.clock, world.limits.budget // 2)
     await bus.restore(["fake"])
     leave = asyncio.Event()
     task = asyncio.create_task(beside(loop.run(), until(leave)))
