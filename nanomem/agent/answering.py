@@ -7,6 +7,7 @@ it is done already, so that a turn cut short anywhere goes on when it is begun a
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import structlog
 
@@ -107,12 +108,8 @@ class Answering:
 
     async def _images(self, conversation: Conversation, own: frozenset[str]) -> dict[str, Image]:
         """The pictures that came with these turns."""
-        paths = [
-            path
-            for message in conversation.session.messages
-            if message.turn in own and isinstance(message, UserMessage)
-            for path in message.files
-        ]
+        newest = takewhile(lambda message: message.turn in own, reversed(conversation.session.messages))
+        paths = [path for message in newest if isinstance(message, UserMessage) for path in message.files]
         found = {path: await self.files.image(conversation.space, path) for path in paths}
         return {path: image for path, image in found.items() if image}
 
@@ -190,8 +187,10 @@ def done_again(conversation: Conversation, retries: str | None) -> frozenset[str
     """That turn, and those that it did again itself."""
     chain: set[str] = set()
     for message in reversed(conversation.session.messages):
+        if retries is None or (chain and message.turn not in (*chain, retries)):
+            break
         if message.turn == retries:
-            chain.add(message.turn)
+            chain.add(retries)
             if isinstance(message, AssistantMessage) and message.retries:
                 retries = message.retries
     return frozenset(chain)

@@ -28,6 +28,7 @@ class Conversation:
         self._tokenizer = tokenizer
         self._clock = clock
         self._stale = False
+        self._counted = False
 
     @property
     def key(self) -> str:
@@ -42,7 +43,10 @@ class Conversation:
         if self._stale:
             self.session = await self._log.load(self.space, self.key)
             self._stale = False
-        await self._count_missing()
+            self._counted = False
+        if not self._counted:
+            await self._count_missing()
+            self._counted = True
 
     async def heard(self, turn: str, messages: Sequence[Inbound], files: Sequence[Sequence[str]]) -> None:
         """One `user` record per message; `files` are the paths of what came along with each."""

@@ -11,8 +11,9 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 
 from nanomem.errors import ShowModel
@@ -49,26 +50,31 @@ class _How(ctypes.Structure):
 
 
 @contextmanager
-def opened_file(space: Space, path: str) -> Iterator[int]:
-    """A descriptor of a regular file tools may read. Raises ShowModel."""
-    with _opened(space, path, _FILE) as (fd, _):
-        kind = os.fstat(fd).st_mode
-        if not stat.S_ISREG(kind):
-            raise ShowModel(f"{path} is {'a folder' if stat.S_ISDIR(kind) else 'no regular file'}.")
-        yield fd
+def opened(space: Space, path: str) -> Iterator[tuple[int, tuple[str, ...], bool]]:
+    """What tools may read: a descriptor, where it is (its parts below the root), whether it is a folder.
+
+    Raises ShowModel, also for what is neither a folder nor a regular file.
+    """
+    name = relative(path, space.root)
+    with _in_words(path), _root(space) as root, ExitStack() as stack:
+        fd = open_beneath(root, name, _FILE)
+        stack.callback(os.close, fd)
+        place, kind = _place(root, fd, PurePosixPath(name).parts), os.fstat(fd).st_mode
+        if is_hidden(place):
+            raise ShowModel("The folder sessions is not for reading: use recall to search conversations.")
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise ShowModel(f"{path} is no regular file.")
+        yield fd, place, stat.S_ISDIR(kind)
 
 
 @contextmanager
-def opened_folder(space: Space, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """A descriptor of a folder tools may read, and where it is: its parts below the root. Raises ShowModel."""
-    with _opened(space, path, _FOLDER) as found:
-        yield found
-
-
-def is_folder(space: Space, path: str) -> bool:
-    """Whether the path leads to a folder. Raises ShowModel."""
-    with _opened(space, path, _FILE) as (fd, _):
-        return stat.S_ISDIR(os.fstat(fd).st_mode)
+def opened_file(space: Space, path: str) -> Iterator[BufferedReader]:
+    """A regular file tools may read. Raises ShowModel."""
+    with opened(space, path) as (fd, _, is_folder):
+        if is_folder:
+            raise ShowModel(f"{path} is a folder.")
+        with open(fd, "rb", closefd=False) as file:
+            yield file
 
 
 def is_hidden(place: tuple[str, ...]) -> bool:
@@ -152,18 +158,6 @@ def _root(space: Space) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(space: Space, path: str, flags: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    name = relative(path, space.root)
-    with _in_words(path), _root(space) as root, ExitStack() as stack:
-        fd = open_beneath(root, name, flags)
-        stack.callback(os.close, fd)
-        place = _place(root, fd, PurePosixPath(name).parts)
-        if is_hidden(place):
-            raise ShowModel("The folder sessions is not for reading: use recall to search conversations.")
-        yield fd, place
-
-
-@contextmanager
 def _in_words(path: str) -> Iterator[None]:
     try:
         yield
@@ -172,7 +166,7 @@ def _in_words(path: str) -> Iterator[None]:
         raise ShowModel(f"{path} {words}.") from None
 
 
-def _place(root: int, fd: int, parts: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
+def _place(root: int, fd: int, parts: Sequence[str]) -> tuple[str, ...]:
     """Where a descriptor really is, below the root: symbolic links may have led elsewhere than `parts`."""
     if sys.platform != "linux":
         return tuple(parts)  # walked without links

@@ -49,8 +49,8 @@ def _edit(space: Space, path: str, old: str, new: str) -> None:
 
 
 def _whole(space: Space, path: str) -> str:
-    with contained.opened_file(space, path) as fd, open(fd, "rb", closefd=False) as file:
-        if os.fstat(fd).st_size > _LARGEST:
+    with contained.opened_file(space, path) as file:
+        if os.fstat(file.fileno()).st_size > _LARGEST:
             raise ShowModel(f"{path} is larger than {_LARGEST:,} bytes: change it with exec.")
         try:
             return file.read(_LARGEST).decode()

@@ -12,7 +12,7 @@ from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
 from nanomem.ports import Tool
 from nanomem.spaces import Space
-from nanomem.tools.contained import is_folder, is_hidden, opened_file, opened_folder
+from nanomem.tools.contained import is_hidden, opened
 from nanomem.tools.patience import Patience, patiently
 from nanomem.tools.workbench import Workbench
 
@@ -51,14 +51,14 @@ def build(workbench: Workbench) -> Tool | None:
 
 
 def _grep(space: Space, pattern: str, path: str, patience: Patience) -> str:
-    search = _Search(_compiled(pattern), patience)
-    if is_folder(space, path):
-        with opened_folder(space, path) as (fd, place):
-            search.through(_files(fd, place, patience))
-    else:
-        with opened_file(space, path) as fd:
-            search.through(iter([(path, fd)]))
-    return search.told()
+    found, compiled = _Found(patience), _compiled(pattern)
+    with opened(space, path) as (fd, place, is_folder):
+        for name, file in _files(fd, place, patience) if is_folder else [(path, fd)]:
+            data = _text_of(file)
+            found.add(len(data), _matches(compiled, name, data, patience))
+            if found.stopped:
+                break
+    return found.told()
 
 
 def _compiled(pattern: str) -> "regex.Pattern[str]":
@@ -70,46 +70,43 @@ def _compiled(pattern: str) -> "regex.Pattern[str]":
         raise ShowModel(f"The pattern cannot be used: {error}.") from None
 
 
-class _Search:
-    def __init__(self, pattern: "regex.Pattern[str]", patience: Patience) -> None:
-        self._pattern = pattern
+class _Found:
+    def __init__(self, patience: Patience) -> None:
         self._patience = patience
-        self._found: list[str] = []
-        self._read = 0
-        self._stopped = ""
+        self._lines: list[str] = []
+        self._searched = 0
 
-    def through(self, files: Iterator[Opened]) -> None:
-        """Looks through each file until enough is found or spent."""
-        for path, fd in files:
-            data = _text_of(fd)
-            self._read += len(data)
-            self._found.extend(islice(self._matches(path, data), _MATCHES + 1 - len(self._found)))
-            if self._is_enough():
-                return
-        self._is_enough()
+    def add(self, size: int, matches: Iterator[str]) -> None:
+        """The matches of one file of so many bytes."""
+        self._searched += size
+        self._lines.extend(islice(matches, _MATCHES + 1 - len(self._lines)))
+
+    @property
+    def stopped(self) -> str:
+        """Why to search no further, if so."""
+        if len(self._lines) > _MATCHES:
+            return f"only the first {_MATCHES} matches are shown"
+        if self._searched > _BYTES or self._patience.is_over():
+            return "stopped before all was searched: give a path that holds less"
+        return ""
 
     def told(self) -> str:
         """The result, and whether it is all."""
-        return "\n".join(self._found[:_MATCHES] + [f"[{self._stopped}]"] * bool(self._stopped)) or "No line matches."
+        note = [f"[{self.stopped}]"] if self.stopped else []
+        return "\n".join(self._lines[:_MATCHES] + note) or "No line matches."
 
-    def _is_enough(self) -> bool:
-        if len(self._found) > _MATCHES:
-            self._stopped = f"only the first {_MATCHES} matches are shown"
-        elif self._read > _BYTES or self._patience.is_over():
-            self._stopped = "stopped before all was searched: give a path that holds less"
-        return bool(self._stopped)
 
-    def _matches(self, path: str, data: bytes) -> Iterator[str]:
-        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-            try:
-                match = self._pattern.search(line, timeout=_SECONDS_A_LINE)
-            except TimeoutError:
-                raise ShowModel(f"The pattern takes too long on line {number} of {path}: make it simpler.") from None
-            if match:
-                start = max(0, match.start() - _LINE_SHOWN // 3)
-                yield f"{path}:{number}: {line[start : start + _LINE_SHOWN].strip()}"
-            if self._patience.is_over():
-                return
+def _matches(pattern: "regex.Pattern[str]", path: str, data: bytes, patience: Patience) -> Iterator[str]:
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        try:
+            match = pattern.search(line, timeout=_SECONDS_A_LINE)
+        except TimeoutError:
+            raise ShowModel(f"The pattern takes too long on line {number} of {path}: make it simpler.") from None
+        if match:
+            start = max(0, match.start() - _LINE_SHOWN // 3)
+            yield f"{path}:{number}: {line[start : start + _LINE_SHOWN].strip()}"
+        if patience.is_over():
+            return
 
 
 def _text_of(fd: int) -> bytes:

@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 from nanomem.arguments import tool_schema
+from nanomem.errors import ShowModel
 from nanomem.ports import Tool
 from nanomem.spaces import Space
-from nanomem.tools.contained import is_hidden, opened_folder
+from nanomem.tools.contained import is_hidden, opened
 from nanomem.tools.workbench import Workbench
 
 _SHOWN = 500
@@ -32,9 +33,12 @@ def build(workbench: Workbench) -> Tool | None:
 
 
 def _list(space: Space, path: str) -> str:
-    with opened_folder(space, path) as (fd, place), os.scandir(fd) as entries:
-        lines = sorted(_line(entry) for entry in islice(entries, _LOOKED_AT) if not is_hidden((*place, entry.name)))
-        more = next(entries, None) is not None
+    with opened(space, path) as (fd, place, is_folder):
+        if not is_folder:
+            raise ShowModel(f"{path} is a file.")
+        with os.scandir(fd) as entries:
+            lines = sorted(_line(entry) for entry in islice(entries, _LOOKED_AT) if not is_hidden((*place, entry.name)))
+            more = next(entries, None) is not None
     shown = lines[:_SHOWN]
     if more or len(lines) > _SHOWN:
         shown.append(f"[{'more than ' if more else ''}{len(lines):,} entries; the rest is not shown: use grep or exec]")

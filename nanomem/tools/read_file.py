@@ -3,7 +3,8 @@
 import asyncio
 import codecs
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 from nanomem.arguments import tool_schema, whole_number
 from nanomem.errors import ShowModel
@@ -39,8 +40,8 @@ def build(workbench: Workbench) -> Tool | None:
 
 
 def _read(space: Space, path: str, offset: int, limit: int) -> str:
-    with opened_file(space, path) as fd, open(fd, "rb", closefd=False) as file:
-        if b"\0" in file.peek(8192)[:8192]:
+    with opened_file(space, path) as file:
+        if b"\0" in file.peek(8192):
             raise ShowModel(f"{path} is a binary file, which cannot be shown as text.")
         raw, more = _stretch(file, offset, limit, path)
     text = raw.decode("utf-8-sig" if offset == 1 else "utf-8", "replace")
@@ -56,7 +57,7 @@ def _read(space: Space, path: str, offset: int, limit: int) -> str:
     return text + "".join(f"\n[{note}]" for note in notes)
 
 
-def _stretch(file: BinaryIO, offset: int, limit: int, path: str) -> tuple[bytes, bool]:
+def _stretch(file: BufferedReader, offset: int, limit: int, path: str) -> tuple[bytes, bool]:
     """The bytes of the lines wanted, as far as they can be shown, and whether the file goes on."""
     taken: list[bytes] = []
     size = 0
@@ -72,7 +73,7 @@ def _stretch(file: BinaryIO, offset: int, limit: int, path: str) -> tuple[bytes,
     return b"".join(taken), False
 
 
-def _pieces(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _pieces(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers from 1; one of a gigabyte comes in bits of the same number."""
     number = 1
     while piece := file.readline(4 * _SHOWN):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,7 @@ def _around(text: str, wanted: set[str]) -> str:
 def _all(space: Space, patience: Patience) -> Iterator[_Said]:
     sessions = sorted((space.root / "sessions").glob("*.jsonl"), key=_changed_at, reverse=True)
     for path in sessions:
-        key = _key(path)
-        yield from _read(path, lambda fields, key=key: _from_session(fields, key), patience)  # type: ignore[misc]
+        yield from _read(path, partial(_from_session, _key(path)), patience)
     yield from _read(space.root / "memory" / "history.jsonl", _from_history, patience)
 
 
@@ -147,7 +147,7 @@ def _from_the_end(fd: int) -> Iterator[bytes]:
         yield rest
 
 
-def _from_session(fields: Any, key: str) -> _Said | None:
+def _from_session(key: str, fields: Any) -> _Said | None:
     record = from_json(fields, 0)
     if not isinstance(record, UserMessage | AssistantMessage) or not record.content:
         return None

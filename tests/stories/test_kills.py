@@ -144,7 +144,7 @@ def check(world: World, story: Sequence[str], at: int) -> None:
 
 async def test_a_message_that_kills_is_set_aside() -> None:
     """After the third death the turn is closed as failed and its sender told once; others are answered."""
-    world = World(FakeModel(*[Killed()] * 9))  # type: ignore[arg-type]
+    world = World(FakeModel(*[Killed()] * 9))
     for _ in range(3):
         with pytest.raises(Killed):
             async with running(world) as chat:

@@ -1,13 +1,16 @@
 """A space on a real disk, and the tools as the daemon gets them."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from nanomem.spaces import Space
 from nanomem.arguments import check_arguments
+from nanomem.spaces import Space
 from nanomem.tools import Workbench, load_tools
 
 Use = Callable[..., Awaitable[str]]
@@ -31,9 +34,23 @@ def use(space: Space) -> Use:
     tools = load_tools(Workbench(UTC, web_allow_loopback=True))
 
     async def run(name: str, **arguments: object) -> str:
-        import json
-
         tool = tools[name]
         return await tool.run(check_arguments(tool.schema, json.dumps(arguments)), space)
 
     return run
+
+
+@pytest.fixture
+async def longest_lag() -> AsyncIterator[Callable[[], float]]:
+    """How long the event loop was kept from its work at most, in seconds, since the test began."""
+    loop = asyncio.get_running_loop()
+    beats = [loop.time()]
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            beats.append(loop.time())
+
+    beating = asyncio.create_task(beat())
+    yield lambda: max(later - earlier for earlier, later in pairwise([*beats, loop.time()]))
+    beating.cancel()

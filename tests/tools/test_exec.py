@@ -4,7 +4,7 @@ import asyncio
 import base64
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from nanomem.spaces import Space
 from nanomem.tools import sandbox
 from nanomem.tools.exec import Exec
 
-Run = Callable[[str], Awaitable[str]]
+Run = Callable[[str], Coroutine[Any, Any, str]]
 WHY_NOT = sandbox.probe()
 NAP = f"4242{os.getpid()}"
 """Seconds to sleep, in place of 4242424: what still sleeps so long afterwards is ours and has survived."""
@@ -111,22 +111,13 @@ async def test_background_children_end_with_the_command(space: Space, boxed: boo
     assert time.monotonic() - started < 5
 
 
-async def test_a_fork_bomb_is_stopped(space: Space, boxed: bool) -> None:
+async def test_a_fork_bomb_is_stopped(space: Space, boxed: bool, longest_lag: Callable[[], float]) -> None:
     """And the loop of the daemon stays well."""
-    longest, last, loop = 0.0, time.monotonic(), asyncio.get_running_loop()
-
-    def tick() -> None:
-        nonlocal longest, last, handle
-        longest, last = max(longest, time.monotonic() - last), time.monotonic()
-        handle = loop.call_later(0.01, tick)
-
-    handle = loop.call_later(0.01, tick)
     started = time.monotonic()
     shown = await running(space, boxed, timeout_s=20)(":(){ :|:& };: ; sleep 4242424")
-    handle.cancel()
-    print(f"stopped after {time.monotonic() - started:.2f} s, the loop lagged {longest:.2f} s")
+    print(f"stopped after {time.monotonic() - started:.2f} s, the loop lagged {longest_lag():.2f} s")
     assert shown.startswith("stopped: it used more than 256 processes")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 10 and longest_lag() < 2
 
 
 async def test_memory_is_bounded(space: Space, boxed: bool) -> None:
@@ -181,7 +172,7 @@ DESTRUCTION = [
     f"chmod -R 000 {ALL}; chown -R 1:1 {ALL}; chmod 000 /dev/null; touch -d 2000-01-01 /dev/* memory/* USER.md",
     "dd if=/dev/zero of=/dev/vda bs=1M count=1; mkfs.ext4 /dev/vda; mknod x b 254 0",
     "ln -f memory/MEMORY.md x && echo evil > x; ln -f USER.md y && echo evil > y; cp /dev/null memory/MEMORY.md",
-    "umount memory USER.md sessions; mount -o remount,rw memory; unshare -Urm umount memory; echo evil > memory/MEMORY.md",
+    "umount memory USER.md; mount -o remount,rw memory; unshare -Urm umount memory; echo evil > memory/MEMORY.md",
     "kill -9 -1; kill -9 1; echo 1 > /proc/sys/vm/swappiness; echo evil > /proc/sys/kernel/core_pattern",
 ]
 
@@ -280,7 +271,7 @@ async def test_only_the_workspace_and_a_bounded_tmp_are_writable(space: Space) -
     """Memory cannot be filled by way of a file system in memory."""
     shown = await running(space)(
         "for d in / /dev /etc /usr /proc /workspace/sessions; do touch $d/x 2>/dev/null && echo writable $d; done;"
-        "for d in /tmp /dev/shm; do for n in 1 2 3; do head -c 200000000 /dev/zero > $d/$n; done; du -sm $d; done 2>/dev/null"
+        "for d in /tmp /dev/shm; do head -c 200000000 /dev/zero > $d/1; head -c 200000000 /dev/zero > $d/2; du -sm $d; done"
     )
     sizes = [int(line.split()[0]) for line in shown.splitlines() if line.endswith(("/tmp", "/shm"))]
     assert "writable" not in shown and len(sizes) == 2 and max(sizes) <= 257
