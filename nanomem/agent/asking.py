@@ -57,7 +57,7 @@ class Asker:
                     reply = await self.model.ask(request, heard)
         except TryLater as error:
             hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
-            raise TellUser(f"The model cannot be reached: {error.text}{hint} /retry asks it again.") from error
+            raise TellUser(f"{error.text}{hint} Your message is kept; /retry asks again.") from error
         if reply.usage != Usage():
             await self._meter.spend(self.today, reply.usage)
         return reply

@@ -31,13 +31,16 @@ async def patiently(
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        seconds = _hint(error, min(2.0 ** (state.attempt_number - 1), 60.0))
-        log.warning(f"{what}.waits", seconds=seconds, attempt=state.attempt_number, reason=str(error))
-        return seconds
+        return _hint(error, min(2.0 ** (state.attempt_number - 1), 60.0))
+
+    def say(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        log.warning(f"{what}.waits", seconds=state.upcoming_sleep, attempt=state.attempt_number, reason=str(error))
 
     async for attempt in AsyncRetrying(
         sleep=clock.sleep,
         wait=wait,
+        before_sleep=say,
         stop=stop_after_attempt(attempts) if attempts else stop_never,
         retry=retry_if_exception(worth_it),
         reraise=True,
