@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from nanomem.errors import TellUser
 from nanomem.records import ToolMessage, UserMessage
-from nanomem.session import Said
+from nanomem.session import Said, starts_turn
 
 PER_MESSAGE = 4
 """Tokens that each message costs beside its text, and 3 for the whole: OpenAI's rule of thumb for chats."""
@@ -63,8 +63,7 @@ def drop_oldest(messages: Sequence[Said], own: Collection[str], excess: int) -> 
     for index, message in enumerate(messages):
         if message.turn in own:
             break
-        starts_turn = isinstance(message, UserMessage) and (index == 0 or messages[index - 1].turn != message.turn)
-        if starts_turn:
+        if starts_turn(messages, index):
             first = index
             if freed >= excess:
                 return list(messages[first:])
@@ -99,8 +98,8 @@ def cut_results(messages: Sequence[Said], own: Collection[str], excess: int) -> 
 
 
 def _head_and_tail(text: str, share: float) -> str:
-    room = max(200, int(len(text) * share) - 160)
+    room = max(min(200, len(text) // 2), int(len(text) * share) - 160)
     head, tail = room * 2 // 3, room // 3
     left_out = len(text) - head - tail
     note = f"\n[... {left_out:,} characters left out to fit; ask again, with an offset or for less ...]\n"
-    return text[:head] + note + text[-tail:]
+    return text[:head] + note + text[len(text) - tail :]

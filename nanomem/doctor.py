@@ -1,34 +1,24 @@
 """Looks at everything nanomem stands on and says what to do about what is wrong. Changes nothing, prints nothing."""
 
-import asyncio
-import importlib
 import os
-import re
-import site
+import sysconfig
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from nanomem.errors import Misuse
+from nanomem.errors import Misuse, NanomemError
 from nanomem.home import Home
-from nanomem.settings import Exec, Settings, Telegram, provider_of
+from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 
-_VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"  # o200k_base, named by the SHA-1 of its address
+_VOCABULARY = "litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"  # o200k_base, in litellm
 _TELEGRAM_TIMEOUT_S = 5.0
-_SLOW_SYNC_MS = 50
-_LONGEST_SOCKET_PATH = 107
+_SLOW_WRITE_MS = 100
 _KEYLESS = frozenset({"ollama", "ollama_chat", "lm_studio", "bedrock", "vertex_ai", "sagemaker", "hosted_vllm"})
-_REMOTE_DISKS = re.compile(r"nfs|cifs|smb|sshfs|ceph|gluster|9p|davfs")
-# Lines of `.pth` files that run code at every start of Python and are known: editable installs, venv makers.
-_KNOWN_PTH = re.compile(
-    r"import _virtualenv"
-    r"|import (__editable__\w+|_editable_impl_\w+)(; ?\1\.install\(\))?"
-    r"|import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os\.environ\.get\(var, '\w+'\) == '\w+'; "
-    r"enabled and __import__\('_distutils_hack'\)\.add_shim\(\);?"
-)
+# Python runs these files at every start, which is how a stolen release of a package once took people's keys.
+_KNOWN_PTH = frozenset({"distutils-precedence.pth", "_virtualenv.pth", "_editable_impl_nanomem.pth", "_nanomem.pth"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,108 +34,64 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
     """Everything at once; settings that could not be read are one of the findings."""
     if not home.path.is_dir():
         return [Finding("fail", f"home: {home.path} is not there", "run: nanomem init")]
-    findings = [_permissions(home), _socket(home), _disk(home.state)]
-    findings += [_tokenizer(), _startup_files(map(Path, [*site.getsitepackages(), site.getusersitepackages()]))]
+    rest = [_files(home), _disk(home.state), _tokenizer(), _startup_files()]
     if isinstance(settings, Misuse):
-        return [Finding("fail", f"config: {settings.text}", f"correct {home.config}"), *findings]
-    findings.insert(0, Finding("ok", f"config: {home.config}"))
-    findings += [_model(model, settings, environ) for model in _models(settings)]
-    findings.append(await asyncio.to_thread(_sandbox, settings.tools.exec))
-    return [*findings, await _telegram(settings.channels.telegram, environ)]
+        return [Finding("fail", f"config: {settings.text}", f"correct {home.config}"), *rest]
+    agents = settings.agents
+    models = dict.fromkeys([agents.defaults.model, agents.consolidation.model, agents.dream.model])
+    return [
+        Finding("ok", f"config: {home.config}"),
+        *rest,
+        *[_model(model, settings, environ) for model in models if model],
+        _sandbox(settings.tools.exec),
+        await _telegram(settings.channels.telegram, environ),
+    ]
 
 
-def _permissions(home: Home) -> Finding:
-    looked_at = [home.path, *home.path.iterdir()]
-    for folder in (home.state, home.workspace, home.workspace / "memory", home.workspace / "sessions"):
-        looked_at += folder.iterdir() if folder.is_dir() else []
-    denied = [path for path in looked_at if not path.is_symlink() and not os.access(path, os.R_OK | os.W_OK)]
-    if denied:
-        return Finding("fail", f"files: {denied[0]} cannot be written", f"run: chown -R $(id -un) {home.path}")
+def _files(home: Home) -> Finding:
+    """The files of the program and the owner; `versions/` is left to git."""
     if not home.state.is_dir() or not home.workspace.is_dir():
         return Finding("fail", f"files: {home.path} is not complete", "run: nanomem init")
-    loose = [path for path in looked_at if not path.is_symlink() and path.lstat().st_mode & 0o077]
-    if loose:
-        names = ", ".join(map(str, loose[:3])) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")
-        return Finding("warn", f"files: others on this machine may reach {names}", f"run: chmod -R go-rwx {home.path}")
+    folders = [home.path, home.state, home.workspace, home.workspace / "memory", home.workspace / "sessions"]
+    files = [path for folder in folders for path in (folder, *folder.glob("*")) if not path.is_symlink()]
+    for path in files:
+        if not os.access(path, os.R_OK | os.W_OK):
+            return Finding("fail", f"files: {path} cannot be written", f"run: chown -R $(id -un) {home.path}")
+    for path in files:
+        if path.stat().st_mode & 0o077:
+            return Finding("warn", f"files: others may reach {path}", f"run: chmod -R go-rwx {home.path}")
     return Finding("ok", "files: only you can read them")
 
 
-def _socket(home: Home) -> Finding:
-    if len(os.fsencode(home.socket)) > _LONGEST_SOCKET_PATH:
-        return Finding("fail", f"socket: the path {home.socket} is too long for one", "choose a shorter --home")
-    return Finding("ok", "socket: the path is short enough")
-
-
 def _disk(state: Path) -> Finding:
+    from nanomem.stores import durable
+
     sample = state / ".doctor"
+    began = time.perf_counter()
     try:
-        file = os.open(sample, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(file, b"x" * 1024)
-            began = time.perf_counter()
-            getattr(os, "fdatasync", os.fsync)(file)
-            spent_ms = (time.perf_counter() - began) * 1000
-        finally:
-            os.close(file)
-            sample.unlink()
-    except OSError as error:
-        return Finding("fail", f"disk: {state} cannot be written: {error.strerror}", "make room, or mend the disk")
-    kind = _file_system(state)
-    if _REMOTE_DISKS.search(kind):
-        return Finding("warn", f"disk: {kind} is reached over a network", "only a local disk locks and syncs safely")
-    if kind == "tmpfs":
-        return Finding("warn", "disk: tmpfs is empty after the next start", "use a home on a real disk")
-    if spent_ms > _SLOW_SYNC_MS:
-        return Finding("warn", f"disk: a sync takes {spent_ms:.0f} ms", "a quieter or faster disk answers sooner")
-    return Finding("ok", f"disk: a sync takes {spent_ms:.1f} ms")
-
-
-def _file_system(path: Path) -> str:
-    """Its type where the system tells, else nothing."""
-    try:
-        mounts = [line.split() for line in Path("/proc/mounts").read_text(errors="replace").splitlines()]
-    except OSError:
-        return ""
-    real = path.resolve()
-    above = [(len(mount[1]), mount[2]) for mount in mounts if real.is_relative_to(mount[1].replace("\\040", " "))]
-    return max(above, default=(0, ""), key=lambda item: item[0])[1]
-
-
-def _litellm() -> Path | None:
-    spec = find_spec("litellm")
-    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+        durable.replace(sample, b"x" * 1024)
+        spent_ms = (time.perf_counter() - began) * 1000
+        sample.unlink()
+    except (NanomemError, OSError) as error:
+        return Finding("fail", f"disk: {error}", "make room, or mend the disk")
+    what = f"disk: to write and sync a file takes {spent_ms:.0f} ms"
+    if spent_ms > _SLOW_WRITE_MS:
+        return Finding("warn", what, "a quieter or faster disk answers sooner")
+    return Finding("ok", what)
 
 
 def _tokenizer() -> Finding:
-    folder = _litellm()
-    if folder and (folder / "litellm_core_utils" / "tokenizers" / _VOCABULARY).is_file():
+    litellm = find_spec("litellm")
+    if litellm and litellm.origin and Path(litellm.origin).with_name(_VOCABULARY).is_file():
         return Finding("ok", "tokenizer: its vocabulary is here, no network needed")
     return Finding("fail", "tokenizer: the vocabulary o200k_base is missing", "install nanomem again: scripts/run")
 
 
-def _startup_files(folders: Iterable[Path]) -> Finding:
-    unknown = sorted(
-        path.name
-        for folder in set(folders)
-        for path in (folder.glob("*.pth") if folder.is_dir() else ())
-        if any(not _KNOWN_PTH.fullmatch(line.strip()) for line in _code_in(path))
-    )
-    if unknown:
-        names = ", ".join(unknown)
-        return Finding("warn", f"packages: {names} runs code at every start of Python", "see what it is and who put it")
+def _startup_files() -> Finding:
+    found = {path.name for path in Path(sysconfig.get_path("purelib")).glob("*.pth")}
+    if unknown := ", ".join(sorted(found - _KNOWN_PTH)):
+        return Finding("warn", f"packages: {unknown} may run code at every start of Python", "see who put it there")
     return Finding("ok", "packages: no unknown code runs at the start of Python")
-
-
-def _code_in(path: Path) -> Iterator[str]:
-    for line in path.read_text(errors="replace").splitlines():
-        if line.startswith(("import ", "import\t")):
-            yield line
-
-
-def _models(settings: Settings) -> list[str]:
-    agents = settings.agents
-    names = (agents.defaults.model, agents.consolidation.model, agents.dream.model)
-    return list(dict.fromkeys(name for name in names if name))
 
 
 def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Finding:
@@ -153,16 +99,15 @@ def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Findin
     if model == "offline":
         todo = "for a real one: nanomem config set agents.defaults.model anthropic/claude-sonnet-4-5"
         return Finding("ok", "model: offline, which needs nothing", todo)
-    if _litellm() is None:
-        return Finding("fail", f"model: {model} needs litellm, which is missing", "install nanomem again: scripts/run")
     name, provider = provider_of(model), settings.provider(model)
+    todo = f"nanomem config set providers.{name}.api_key KEY"
     try:
         given = provider.api_key.reveal(environ) or provider.extra(environ) or provider.api_base
     except Misuse as error:
-        return Finding("fail", f"model: {model}: {error.text}", f"nanomem config set providers.{name}.api_key KEY")
+        return Finding("fail", f"model: {model}: {error.text}", todo)
     if given or name in _KEYLESS or environ.get(f"{name.upper()}_API_KEY"):
         return Finding("ok", f"model: {model}")
-    return Finding("warn", f"model: no key for {model} is set", f"nanomem config set providers.{name}.api_key KEY")
+    return Finding("warn", f"model: no key for {model} is set", todo)
 
 
 def _sandbox(exec: Exec) -> Finding:
@@ -170,11 +115,9 @@ def _sandbox(exec: Exec) -> Finding:
         return Finding("ok", "sandbox: running commands is switched off")
     if exec.sandbox == "none":
         return Finding("warn", "sandbox: none, commands can reach whatever you can", "set tools.exec.sandbox")
-    try:
-        problem = importlib.import_module("nanomem.tools.sandbox").probe()
-    except ImportError:
-        problem = "it is not part of this installation"
-    if problem:
+    from nanomem.tools import sandbox
+
+    if problem := sandbox.probe():
         return Finding("warn", f"sandbox: commands are off: {problem}", "install bubblewrap (apt install bubblewrap)")
     return Finding("ok", "sandbox: bubblewrap works")
 

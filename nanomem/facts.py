@@ -9,7 +9,7 @@ import re
 _HEADING = re.compile(r"\s{0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s+\S")
 _RULE = re.compile(r"\s{0,3}([-*_=]\s*){3,}$")
-_TABLE_RULE = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*$")
+_TABLE_RULE = re.compile(r"\s{0,3}\|?(\s*:?-+:?\s*\|)+(\s*:?-+:?)?\s*$")
 _VALUE = re.compile(r"\s*[^\s:|][^:|]{0,60}:\s+\S")
 _COMMENT = re.compile(r"<!--.*?(-->|\Z)", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\(to be filled\)", re.IGNORECASE)

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -27,69 +26,47 @@ class _Redactor:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._pattern = self._compiled()
+        self._pattern = re.compile("|".join(_PATTERNS), re.IGNORECASE)
 
     def add(self, value: str) -> None:
         """A value too short to be told from ordinary text is not taken."""
-        if len(value) < _SHORTEST_SECRET or value in self._known:
+        if len(value) < _SHORTEST_SECRET:
             return
         escaped = json.dumps(value, ensure_ascii=False)[1:-1]
         self._known |= {value, escaped, json.dumps(value)[1:-1], repr(value)[1:-1], repr(escaped)[1:-1]}
-        self._known |= {quote(value, safe=""), quote(value)} if value.isprintable() else set()
-        self._pattern = self._compiled()
+        self._known |= {quote(value, safe="", errors="replace"), quote(value, errors="replace")}
+        known = sorted(map(re.escape, self._known), key=len, reverse=True)
+        self._pattern = re.compile("|".join([*known, *_PATTERNS]), re.IGNORECASE)
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub("***", text)
 
-    def _compiled(self) -> re.Pattern[str]:
-        known = sorted(map(re.escape, self._known), key=len, reverse=True)
-        return re.compile("|".join([*known, *_PATTERNS]), re.IGNORECASE)
-
 
 # Logging is the process's, and so is what must never be in it.
 redact = _Redactor()
+add_secret = redact.add
 
 
-def add_secret(value: str) -> None:
-    """From now on this value appears in no log line."""
-    redact.add(value)
-
-
-def configure(level: str, format: str, secrets: Iterable[str] = (), debug: bool = False) -> None:
+def configure(level: str, format: str, debug: bool = False) -> None:
     """Sets up all logging of the process; `format` is auto, console or json. May be called again."""
     import structlog
+    from structlog import dev, processors, stdlib
 
-    for value in secrets:
-        redact.add(value)
-    as_json = format == "json" or (format == "auto" and not sys.stderr.isatty())
-    renderer: Any = (
-        structlog.processors.JSONRenderer(ensure_ascii=False)
-        if as_json
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
-        )
-    )
-    shared: list[Any] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        _stamp,
-    ]
+    every: list[Any] = [stdlib.add_log_level, stdlib.add_logger_name, stdlib.PositionalArgumentsFormatter(), _stamp]
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
+        processors=[stdlib.filter_by_level, *every, stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=stdlib.LoggerFactory(),
+        wrapper_class=stdlib.BoundLogger,
     )
-    strip: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if as_json:
-        strip.append(structlog.processors.format_exc_info)
+    on_terminal = sys.stderr.isatty()
+    form: list[Any]
+    if format == "json" or (format == "auto" and not on_terminal):
+        form = [processors.format_exc_info, processors.JSONRenderer(ensure_ascii=False)]
+    else:
+        form = [dev.ConsoleRenderer(colors=on_terminal, exception_formatter=dev.plain_traceback, pad_event_to=0)]
+    last = [stdlib.ProcessorFormatter.remove_processors_meta, _printable, *form, lambda _log, _how, line: redact(line)]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            processors=[*strip, _printable, lambda *call: redact(renderer(*call))], foreign_pre_chain=shared
-        )
-    )
+    handler.setFormatter(stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=every))
     _route(handler, "DEBUG" if debug else level.upper())
 
 
@@ -115,13 +92,11 @@ class _Routed(logging.Logger):
         """Everything goes to ours."""
 
 
-def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return event
+def _stamp(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    return event | {"timestamp": datetime.now(UTC).isoformat(timespec="milliseconds")}
 
 
-def _printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _printable(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Control characters in an event could rewrite a terminal; values are escaped by the renderer."""
     text = str(event.get("event", ""))
-    event["event"] = text if text.isprintable() else repr(text)[1:-1]
-    return event
+    return event | {"event": text if text.isprintable() else repr(text)[1:-1]}

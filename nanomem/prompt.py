@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from difflib import unified_diff
+from itertools import islice
 from typing import Literal
 
 from nanomem.messages import Image, PromptMessage
@@ -58,18 +59,20 @@ def rendered(
     """
     newest = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
     shown: list[PromptMessage] = []
-    history = 0
+    history: int | None = None
     for index, message in enumerate(messages):
-        if message.turn in own and not history:
+        if history is None and (message.turn in own or index == newest):
             history = len(shown)
         one = _shown(message, prefix, marks, named, images or {})
         if index == newest:
             one = replace(one, text=f"{one.text}\n\n{context}")
-        if shown and one.role == shown[-1].role == "user":
+        if shown and one.role == shown[-1].role != "tool" and not shown[-1].tool_calls:
             last = shown.pop()
-            one = replace(last, text=f"{last.text}\n\n{one.text}", images=last.images + one.images)
+            text = "\n\n".join(filter(None, (last.text, one.text)))
+            one = replace(one, text=text, images=last.images + one.images)
+            history = None if history is None else min(history, len(shown))
         shown.append(one)
-    return tuple(shown), min(history, len(shown))
+    return tuple(shown), history or 0
 
 
 def _shown(message: Said, prefix: Prefix, marks: Marks, named: bool, images: Mapping[str, Image]) -> PromptMessage:
@@ -127,7 +130,7 @@ def memory_changes(before: MemoryFiles, after: MemoryFiles) -> str:
         ("USER.md", before.user, after.user),
         ("MEMORY.md", before.memory, after.memory),
     ):
-        for line in unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm=""):
-            if line[0] in "+-" and line[:3] not in {"+++", "---"} and line[1:].strip():
+        for line in islice(unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm=""), 2, None):
+            if line[0] in "+-" and line[1:].strip():
                 lines.append(f"{name} {line[0]} {line[1:].strip()}")
     return "\n".join(lines)

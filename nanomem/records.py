@@ -165,9 +165,8 @@ def from_json(fields: Any, n: int) -> Record:
             )
         case "reset":
             inbound = fields.get("inbound")
-            through = _number(fields, "through")
             return Reset(
-                through=through or 0,
+                through=_number(fields, "through", 0) or 0,
                 timestamp=_moment(fields.get("timestamp")),
                 inbound=None if inbound is None else str(inbound),
             )
@@ -213,8 +212,10 @@ def _message_from_json(fields: Mapping[str, Any], n: int) -> Record:
 
 
 def _number(fields: Mapping[str, Any], key: str, default: int | None = -1) -> int | None:
-    value = fields.get(key, default)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+    value = fields.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int):
         raise BadRecord(f"{key} is no number")
     return value
 
@@ -226,6 +227,8 @@ def _time(value: Any, required: bool = True) -> datetime | None:
         if required:
             raise BadRecord("timestamp is no time") from None
         return None
+    if not 1 < moment.year < 9999:
+        raise BadRecord("a time that no other time zone can show")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -289,5 +292,5 @@ def _usage(value: Any) -> Usage | None:
         count("prompt_tokens"),
         count("completion_tokens"),
         count("cached_tokens"),
-        float(cost) if isinstance(cost, int | float) else 0.0,
+        float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e9 else 0.0,
     )

@@ -117,13 +117,17 @@ def repaired(messages: Sequence[Said]) -> list[Said]:
         legal.extend(waiting.values())
         waiting = {}
         if isinstance(message, AssistantMessage):
-            if message.retries and legal and isinstance(note := legal[-1], AssistantMessage) and note.end:
+            while message.retries and legal and _is_end_of(message.retries, legal[-1]):
                 legal.pop()
             message = _with_unique_calls(message)
             waiting = {c.id: _lost_result(message, c.id, c.name) for c in message.tool_calls}
         legal.append(message)
     legal.extend(waiting.values())
     return legal
+
+
+def _is_end_of(turn: str, message: Said) -> bool:
+    return isinstance(message, AssistantMessage) and message.end is not None and message.turn == turn
 
 
 def _with_unique_calls(message: AssistantMessage) -> AssistantMessage:
@@ -150,14 +154,15 @@ def history(messages: Sequence[Said], max_messages: int) -> list[Said]:
     alone is longer, which is then shown whole.
     """
     first = max(0, len(messages) - max_messages)
-    while first < len(messages) and not _starts_turn(messages, first):
+    while first < len(messages) and not starts_turn(messages, first):
         first += 1
     if first == len(messages):
-        first = next((i for i in reversed(range(len(messages))) if _starts_turn(messages, i)), 0)
+        first = next((i for i in reversed(range(len(messages))) if starts_turn(messages, i)), 0)
     return repaired(messages[first:])
 
 
-def _starts_turn(messages: Sequence[Said], index: int) -> bool:
+def starts_turn(messages: Sequence[Said], index: int) -> bool:
+    """Whether the message there is the first of a turn; in an older layout, which names no turns, of a question."""
     if not isinstance(messages[index], UserMessage):
         return False
     return (

@@ -58,7 +58,7 @@ def file_name(key: str) -> str:
     Upper-case letters would make two keys one file where case does not count, so keys that have
     them carry a hash, as those do that had to be shortened. Addresses of known channels have none.
     """
-    name = quote(key, safe="")
+    name = quote(key, safe="", errors="surrogatepass")
     if key != key.lower() or len(name) > _LONGEST_NAME or not name.strip("."):
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{name[: _LONGEST_NAME - 17]}~{digest}"

@@ -80,9 +80,14 @@ def _cursor(path: Path) -> int:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LAST_LINE))
             lines = file.read().splitlines()
-        return int(json.loads(lines[-1])["cursor"])
-    except (OSError, IndexError, KeyError, TypeError, ValueError):
+    except OSError:
         return 0
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["cursor"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            continue  # torn or damaged: the one before it counts
+    return 0
 
 
 def _number(path: Path) -> int:

@@ -93,18 +93,16 @@ class Answering:
 
     async def _hear(self, conversation: Conversation, batch: Sequence[Queued], retries: str | None) -> None:
         """One `user` record per message, unless they are in the log already."""
-        turn = turn_id(batch)
-        if retries or conversation.session.of_turn(turn):
-            return
         heard: list[Inbound] = []
         paths: list[list[str]] = []
-        for message in albums_joined([row.message for row in batch]):
+        for message in _unheard(batch, conversation, retries):
             received, notes = await self.files.receive(
                 conversation.space, message, self.deliveries.channel(message.address)
             )
             heard.append(replace(message, text="\n".join(filter(None, (message.text, *notes)))))
             paths.append(received)
-        await conversation.heard(turn, heard, paths)
+        if heard:
+            await conversation.heard(turn_id(batch), heard, paths)
 
     async def _images(self, conversation: Conversation, own: frozenset[str]) -> dict[str, Image]:
         """The pictures that came with these turns."""
@@ -117,9 +115,8 @@ class Answering:
         """Ends a turn that met a bug; False if nobody was there to be told."""
         conversation = await self._opened(lane)
         turn = turn_id(batch)
-        if not is_retry and not conversation.session.of_turn(turn):
-            messages = [row.message for row in batch]
-            await conversation.heard(turn, messages, [() for _ in messages])
+        if not is_retry and (unheard := _unheard(batch, conversation, None)):
+            await conversation.heard(turn, unheard, [() for _ in unheard])
         await conversation.close(turn, BUG, "failed", UNKNOWN_OUTCOME, retried(conversation, turn))
         return await self._settle(conversation, batch)
 
@@ -161,12 +158,17 @@ def turn_id(batch: Sequence[Queued]) -> str:
     return batch[0].turn or f"{batch[0].message.address}#{batch[0].message.id}"
 
 
+def _unheard(batch: Sequence[Queued], conversation: Conversation, retries: str | None) -> list[Inbound]:
+    """The messages of a batch that are not in the log yet; a kill may have cut their writing short anywhere."""
+    records = conversation.session.of_turn(turn_id(batch))
+    if retries or not all(isinstance(record, UserMessage) for record in records):
+        return []
+    return albums_joined([row.message for row in batch])[len(records) :]
+
+
 def _heard_n(batch: Sequence[Queued], conversation: Conversation, retries: str | None) -> int:
     """The session's last `n` once the batch stands in the log: what comes after it is progress."""
-    session = conversation.session
-    if retries or session.of_turn(turn_id(batch)):
-        return session.last_n
-    return session.last_n + len(albums_joined([row.message for row in batch]))
+    return conversation.session.last_n + len(_unheard(batch, conversation, retries))
 
 
 def _attempts(first: Queued, conversation: Conversation) -> int:

@@ -36,7 +36,10 @@ class Database:
     @classmethod
     async def open(cls, path: Path, tables: Sequence[str]) -> "Database":
         """Opens or makes it. A damaged file is put aside and said; one of a newer version raises Stop."""
-        return cls(await asyncio.to_thread(_connect_or_put_aside, path, tables))
+        try:
+            return cls(await asyncio.to_thread(_connect_or_put_aside, path, tables))
+        except OSError as error:
+            raise Stop(f"Cannot open {path}: {error.strerror}.") from error
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns, once it is on disk. Raises CannotStore (nothing changed), Stop.
@@ -80,10 +83,12 @@ class Database:
         try:
             result = work(self._connection)
         except Exception as error:  # handed to whoever asked; the others' work goes on
+            if not self._connection.in_transaction:
+                raise  # a full disk may make SQLite take back the whole transaction
             self._connection.execute("ROLLBACK TO work")
-            return None, _translated(error) if isinstance(error, sqlite3.Error) else error
-        finally:
             self._connection.execute("RELEASE work")
+            return None, _translated(error) if isinstance(error, sqlite3.Error) else error
+        self._connection.execute("RELEASE work")
         return result, None
 
 

@@ -75,8 +75,17 @@ def replace(path: Path, data: bytes) -> None:
             os.close(fd)
         os.replace(draft, path)
     except OSError as error:
+        _remove(draft)
         raise CannotStore(_reason(path, error)) from error
     sync_folder(path.parent)
+
+
+def _remove(draft: Path) -> None:
+    """Gives back the room that a half-written draft takes, if there is one."""
+    try:
+        draft.unlink(missing_ok=True)
+    except OSError:
+        pass
 
 
 def sync(fd: int, path: Path) -> None:

@@ -16,7 +16,6 @@ _TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
 }
 
 
@@ -31,9 +30,10 @@ class ReceivedFiles:
             path = f"{FOLDER}/{_name(message, number, attachment)}"
             target = space.root / path
             try:
-                if not target.exists():
-                    await asyncio.to_thread(target.parent.mkdir, 0o700, parents=True, exist_ok=True)
-                    await channel.fetch(attachment, target)
+                if target.is_symlink() or not target.exists():
+                    draft = await asyncio.to_thread(_draft, target)
+                    await channel.fetch(attachment, draft)
+                    await asyncio.to_thread(draft.replace, target)
                 paths.append(path)
             except (Refused, TryLater, OSError) as error:
                 notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
@@ -44,6 +44,19 @@ class ReceivedFiles:
         return await asyncio.to_thread(_image, space.root / path)
 
 
+def _draft(target: Path) -> Path:
+    """Where a file is fetched to, so that a kill leaves no half of it under its name. Raises Refused, OSError.
+
+    The folder is one that the agent's tools may write: no link in it leads us out of the space.
+    """
+    target.parent.mkdir(0o700, parents=True, exist_ok=True)
+    if target.parent.is_symlink():
+        raise Refused(f"{FOLDER}/ is a link to another place")
+    draft = target.with_name(f".{target.name}.part")
+    draft.unlink(missing_ok=True)
+    return draft
+
+
 def _image(path: Path) -> Image | None:
     try:
         if path.stat().st_size > LARGEST_IMAGE:
@@ -52,6 +65,8 @@ def _image(path: Path) -> Image | None:
     except OSError:
         return None
     found = next((kind for magic, kind in _TYPES.items() if data.startswith(magic)), None)
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":  # RIFF alone may be a sound or a film
+        found = "image/webp"
     return Image(found, data) if found else None
 
 

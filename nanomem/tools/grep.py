@@ -93,7 +93,8 @@ class _Found:
     def told(self) -> str:
         """The result, and whether it is all."""
         note = [f"[{self.stopped}]"] if self.stopped else []
-        return "\n".join(self._lines[:_MATCHES] + note) or "No line matches."
+        text = "\n".join(self._lines[:_MATCHES] + note) or "No line matches."
+        return text.encode("utf-8", "replace").decode()  # names of files may be no text
 
 
 def _matches(pattern: "regex.Pattern[str]", path: str, data: bytes, patience: Patience) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -146,6 +147,25 @@ async def test_cancelling_ends_everything(space: Space, boxed: bool) -> None:
         await task
 
 
+@needs_bubblewrap
+async def test_commands_end_with_the_daemon(space: Space) -> None:
+    """Also when it is killed: what the command holds open is closed by its end."""
+    os.mkfifo(space.root / "held")
+    program = (
+        "import asyncio, sys; from pathlib import Path; from nanomem.spaces import Space\n"
+        "from nanomem.tools import sandbox; from nanomem.tools.exec import Exec\n"
+        "root = Path(sys.argv[1]); tool = Exec(sandbox.Bubblewrap, lambda: None, 60)\n"
+        f"asyncio.run(tool.run({{'command': 'exec 3> held; setsid sleep {NAP}'}}, Space('o', root, root)))"
+    )
+    daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(space.root))
+    held = await asyncio.to_thread(open, space.root / "held", "rb")
+    daemon.kill()
+    await daemon.wait()
+    async with asyncio.timeout(5):
+        assert await asyncio.to_thread(held.read) == b""
+    held.close()
+
+
 @pytest.mark.parametrize("command", ["", "  ", "echo a\0b", "x" * 100_001])
 async def test_what_is_no_command_is_refused(space: Space, command: str) -> None:
     """With a word, and nothing starts."""
@@ -271,7 +291,7 @@ async def test_only_the_workspace_and_a_bounded_tmp_are_writable(space: Space) -
     """Memory cannot be filled by way of a file system in memory."""
     shown = await running(space)(
         "for d in / /dev /etc /usr /proc /workspace/sessions; do touch $d/x 2>/dev/null && echo writable $d; done;"
-        "for d in /tmp /dev/shm; do head -c 200000000 /dev/zero > $d/1; head -c 200000000 /dev/zero > $d/2; du -sm $d; done"
+        "for d in /tmp /dev/shm; do for n in 1 2; do head -c 200000000 /dev/zero > $d/$n; done; du -sm $d; done"
     )
     sizes = [int(line.split()[0]) for line in shown.splitlines() if line.endswith(("/tmp", "/shm"))]
     assert "writable" not in shown and len(sizes) == 2 and max(sizes) <= 257

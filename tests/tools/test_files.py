@@ -305,8 +305,10 @@ async def test_a_search_finds_lines(traps: Space, use: Use) -> None:
     """Path, number and line; links are not followed, so nothing comes twice and no cycle ends it."""
     (traps.root / "binary").write_bytes(b"beta\0")
     (traps.root / "latin").write_bytes(b"\xff beta\n")
+    Path(os.fsdecode(os.fsencode(traps.root) + b"/\xff")).write_text("omega")
     assert await use("grep", pattern="^(be|ga)") == "notes/a.txt:2: beta\nnotes/a.txt:3: gamma"
     assert await use("grep", pattern="(?i)ALPHA", path="notes/a.txt") == "notes/a.txt:1: alpha"
+    assert await use("grep", pattern="omega") == "?:1: omega"
     assert await use("grep", pattern="zeta") == "No line matches."
     for pattern in ("(", "a" * 1_001, "(" * 900 + ")" * 900):
         with pytest.raises(ShowModel, match="pattern cannot be used"):
