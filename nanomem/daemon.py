@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from nanomem import __version__
 from nanomem import chat as client
 from nanomem import status as reports
 from nanomem.access import TelegramDoor
@@ -284,7 +285,9 @@ async def _run(home: Home, settings: Settings, environ: Mapping[str, str], inter
     async with assembled(home, settings, environ, networks=True) as daemon:
         if interactive:
             menu = daemon.loop.commands.menu
-            await daemon.serve(_first(_converse(home, menu, "terminal:local"), stopping.wait()))
+            await daemon.serve(
+                _first(_converse(home, menu, "terminal:local", settings.agents.defaults.model), stopping.wait())
+            )
         else:
             await daemon.serve(stopping.wait())
     return 0
@@ -304,7 +307,7 @@ async def _chat(home: Home, settings: Settings, environ: Mapping[str, str], mess
     async def talk() -> None:
         if message is None:
             menu = (await _control(home, "menu"))["commands"]
-            return await _converse(home, menu, session)
+            return await _converse(home, menu, session, settings.agents.defaults.model)
         text, end = await _patiently(lambda: client.ask(home.socket, session, message))
         failed.append(end == "failed")
         print(text, file=sys.stderr if end == "failed" else sys.stdout)
@@ -358,7 +361,9 @@ async def _status(home: Home, settings: Settings, environ: Mapping[str, str]) ->
     return reports.compose(home.path, defaults.model, None, states, counts, spent)
 
 
-async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str) -> None:
+async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str, model: str) -> None:
+    if sys.stdin.isatty():
+        print(f"nanomem {__version__}, model {model}. /help lists all commands, Ctrl-D leaves.")
     await _patiently(lambda: client.converse(home.socket, session, menu, home.state / "terminal_history"))
 
 

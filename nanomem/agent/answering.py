@@ -16,7 +16,7 @@ from nanomem.agent.delivery import Deliveries, Delivery
 from nanomem.agent.together import StopScope, beside
 from nanomem.agent.turn import Runner, Turn
 from nanomem.bus import Lane, albums_joined
-from nanomem.errors import TellUser, TooLong
+from nanomem.errors import Misuse, TellUser, TooLong
 from nanomem.messages import Image, Inbound, Outbound
 from nanomem.ports import Clock, Files, Inbox, Queued
 from nanomem.records import AssistantMessage, UserMessage
@@ -86,7 +86,7 @@ class Answering:
                 tail = await self.runner.prompter.tail(conversation, own, await self._images(conversation, own))
                 run = self.runner.run(Turn(turn, conversation, tail, delivery.show, retries))
                 await beside(delivery.keep_showing(), run)
-        except (TellUser, TooLong) as error:
+        except (TellUser, TooLong, Misuse) as error:
             log.warning("turn.failed", turn=turn, reason=error.text)
             await conversation.close(turn, error.text, "failed", UNKNOWN_OUTCOME, retries)
         log.info("turn.finished", turn=turn, messages=len(batch), seconds=round(self.clock.monotonic() - started, 3))

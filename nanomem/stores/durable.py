@@ -23,6 +23,9 @@ async def finished(work: Callable[..., None], *arguments: Any) -> None:
         raise
 
 
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the slower one
+
+
 def append(path: Path, data: bytes, header: bytes = b"") -> None:
     """Adds whole lines to a file and syncs them; a new file begins with `header`.
 
@@ -80,6 +83,17 @@ def replace(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def put(draft: Path, path: Path) -> None:
+    """Puts a finished file in its place, durably. Raises OSError: nothing changed; Stop."""
+    fd = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd, path)
+    finally:
+        os.close(fd)
+    os.replace(draft, path)
+    sync_folder(path.parent)
+
+
 def _remove(draft: Path) -> None:
     """Gives back the room that a half-written draft takes, if there is one."""
     try:
@@ -91,7 +105,7 @@ def _remove(draft: Path) -> None:
 def sync(fd: int, path: Path) -> None:
     """Returns once the file's data is on disk. Raises Stop."""
     try:
-        os.fdatasync(fd)
+        _sync(fd)
     except OSError as error:
         raise Stop(_reason(path, error)) from error
 

@@ -8,6 +8,7 @@ from nanomem.errors import Refused, TryLater
 from nanomem.messages import Attachment, Image, Inbound
 from nanomem.ports import Channel
 from nanomem.spaces import Space
+from nanomem.stores import durable
 
 FOLDER = "files"
 LARGEST_IMAGE = 10 * 1024 * 1024
@@ -33,7 +34,7 @@ class ReceivedFiles:
                 if target.is_symlink() or not target.exists():
                     draft = await asyncio.to_thread(_draft, target)
                     await channel.fetch(attachment, draft)
-                    await asyncio.to_thread(draft.replace, target)
+                    await asyncio.to_thread(durable.put, draft, target)
                 paths.append(path)
             except (Refused, TryLater, OSError) as error:
                 notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
