@@ -82,7 +82,7 @@ def _disk(state: Path) -> Finding:
 
 def _tokenizer() -> Finding:
     litellm = find_spec("litellm")
-    if litellm and litellm.origin and Path(litellm.origin).with_name(_VOCABULARY).is_file():
+    if litellm and litellm.origin and (Path(litellm.origin).parent / _VOCABULARY).is_file():
         return Finding("ok", "tokenizer: its vocabulary is here, no network needed")
     return Finding("fail", "tokenizer: the vocabulary o200k_base is missing", "install nanomem again: scripts/run")
 

@@ -4,7 +4,6 @@ import fcntl
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -14,39 +13,18 @@ _TRIES = 10
 _PAUSE_S = 0.02
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
     """Names the paths; whether they are there is another matter."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.toml"
-
-    @property
-    def state(self) -> Path:
-        return self.path / "state"
-
-    @property
-    def lock(self) -> Path:
-        return self.state / "lock"
-
-    @property
-    def socket(self) -> Path:
-        return self.state / "daemon.sock"
-
-    @property
-    def workspace(self) -> Path:
-        return self.path / "workspace"
-
-    @property
-    def versions(self) -> Path:
-        return self.path / "versions"
-
-    @property
-    def spaces(self) -> Path:
-        return self.path / "spaces"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.state = path / "state"
+        self.lock = self.state / "lock"
+        self.socket = self.state / "daemon.sock"
+        self.workspace = path / "workspace"
+        self.versions = path / "versions"
+        self.spaces = path / "spaces"
 
 
 def resolve(option: str | None, environ: Mapping[str, str]) -> Home:

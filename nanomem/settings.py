@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -16,7 +17,7 @@ from msgspec import Meta, Struct
 
 from nanomem.errors import Misuse
 from nanomem.logs import redact
-from nanomem.settings_schema import ANTHROPIC_KEY, Provider, Secret, Settings, UserIds, closest, provider_of, zone
+from nanomem.settings_schema import ANTHROPIC_KEY, Provider, Secret, Settings, UserIds, provider_of, zone
 
 __all__ = ["Secret", "Settings", "keys", "load", "masked", "provider_of", "secrets", "set_value", "set_values", "zone"]
 
@@ -72,7 +73,7 @@ def _read(place: str, written: Sequence[str], value: object, loose: bool = False
     if key[0] == "providers" and len(key) == 3:
         return key, _option(key[2], value, loose)
     same = [known for known in keys() if known.rpartition(".")[2] == key[-1]]
-    nearest = closest(".".join(key), same or keys())
+    nearest = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0)[0]
     raise Misuse(f"{place} = {_shown(value, key[-1], nearest)} is not a setting; the nearest one is {nearest}.")
 
 
@@ -228,7 +229,7 @@ def _put(document: MutableMapping[str, Any], key: Key, value: object) -> None:
         table = table[spelt]
         if not isinstance(table, MutableMapping):
             raise Misuse(f"{'.'.join(above[:depth])} in the file is not a table. Correct that line.")
-    table[_spelt(table, last)] = msgspec.to_builtins(value, enc_hook=Secret.written)
+    table[_spelt(table, last)] = msgspec.to_builtins(value, enc_hook=lambda secret: secret.written)
 
 
 def _spelt(table: Iterable[str], name: str) -> str:

@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,27 +17,22 @@ from nanomem.errors import Misuse
 class Secret:
     """A text that hides. `env:NAME` and `file:PATH` stand for what is found there when it is used."""
 
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
+    def __init__(self, written: str) -> None:
+        self.written = written
 
     def __repr__(self) -> str:
         return f"Secret({str(self)!r})"
 
     def __str__(self) -> str:
-        shows_no_secret = re.fullmatch(r"|env:\w{1,64}|file:.+", self._value)
-        return self._value if shows_no_secret else "***"
+        is_reference = re.fullmatch(r"env:\w{1,64}|file:.+", self.written)
+        return self.written if is_reference or not self.written else "***"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
+        return isinstance(other, Secret) and other.written == self.written
 
     def reveal(self, environ: Mapping[str, str]) -> str:
         """The secret itself. Raises Misuse where the variable or file is missing or empty."""
-        kind, _, place = self._value.partition(":")
+        kind, _, place = self.written.partition(":")
         if kind == "env":
             value = environ.get(place, "").strip()
         elif kind == "file":
@@ -46,14 +41,10 @@ class Secret:
             except (OSError, ValueError) as error:
                 raise Misuse(f"The file {place}, which is to hold a secret, cannot be read: {error}.") from None
         else:
-            return self._value
+            return self.written
         if not value:
             raise Misuse(f"{self} is to hold a secret, but is not set or empty.")
         return value
-
-    def written(self) -> str:
-        """As it stands in the file."""
-        return self._value
 
 
 Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
@@ -220,8 +211,7 @@ def zone(name: str, environ: Mapping[str, str]) -> tzinfo:
     try:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        nearest = closest(name, available_timezones() | {"UTC"})
-        raise Misuse(f"agents.defaults.timezone = {name!r} is not a time zone; the nearest is {nearest}.") from None
+        raise Misuse(f"agents.defaults.timezone = {name!r} is not a time zone; use one like Europe/Berlin.") from None
 
 
 def _machines_zone(wanted: str) -> tzinfo:
@@ -234,10 +224,3 @@ def _machines_zone(wanted: str) -> tzinfo:
             return ZoneInfo.from_file(file, key=os.path.realpath(file.name).rpartition("zoneinfo/")[2])
     except (ValueError, OSError):
         return UTC
-
-
-def closest(name: str, names: Iterable[str]) -> str:
-    """The one of the names that a person may have meant."""
-    from difflib import get_close_matches
-
-    return get_close_matches(name[:200], names, n=1, cutoff=0)[0]

@@ -236,7 +236,7 @@ def test_what_was_said_can_be_read_again(nanomem: Nanomem) -> None:
 
 
 def test_status_is_a_few_plain_lines_for_people() -> None:
-    """Aligned, from the object that programs get."""
+    """Aligned, with all that programs get."""
     found = json.loads("""
         {"version": "0.1.0", "running": true, "pid": 7, "model": "offline",
          "channels": {"telegram": {"enabled": true, "ok": false, "error": "wrong token"}},
@@ -246,7 +246,7 @@ def test_status_is_a_few_plain_lines_for_people() -> None:
          "today": {"prompt_tokens": 5, "completion_tokens": 6, "cached_tokens": 0, "cost_usd": 0.0}}
     """)
     lines = status_lines(found)
-    assert lines[0] == "nanomem   0.1.0, running (pid 7)"
-    assert "channels  telegram: wrong token" in lines
-    assert "messages  3 waiting, 0 undelivered, 0 set aside" in lines
-    assert "dream     last never, next 2026-04-11T02:00:00+00:00" in lines
+    assert lines[:3] == ["version   0.1.0", "running   yes", "pid       7"]
+    assert "channels  telegram enabled yes, ok no, error wrong token" in lines
+    assert "messages  waiting 3, undelivered 0, set aside 0" in lines
+    assert "dream     last none, next 2026-04-11T02:00:00+00:00" in lines

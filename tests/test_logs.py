@@ -23,8 +23,8 @@ def said(guarded_env: Callable[[Path], dict[str, str]], tmp_path: Path) -> Said:
     """`said(code, format, level, debug)`: the lines on stderr of a program that logs; nothing is on stdout."""
 
     def run(code: str, format: str = "json", level: str = "info", debug: bool = False) -> list[str]:
-        start = f"import logging, structlog\nfrom nanomem import logs\nlogs.configure({level!r}, {format!r}, "
-        program = f"{start}[{KEY!r}], {debug})\nlog = structlog.get_logger('nanomem.story')\n{code}\n"
+        start = f"import logging, structlog\nfrom nanomem import logs\nlogs.configure({level!r}, {format!r}, {debug})\n"
+        program = f"{start}logs.add_secret({KEY!r})\nlog = structlog.get_logger('nanomem.story')\n{code}\n"
         env = {**guarded_env(tmp_path), "PYTHONIOENCODING": "utf-8"}
         checkout = Path(logs.__file__).parent.parent
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, cwd=checkout)
