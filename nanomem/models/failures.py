@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from nanomem.errors import NanomemError, TellUser, TooLong, TryLater
@@ -11,7 +11,6 @@ _LONGEST_REASON = 300
 _KEYLIKE = re.compile(
     r"\b(?:sk|rk|pk|gsk|xai|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}|(?i:bearer)\s+[^\s'\"]+|(?<=[?&]key=)[^&\s'\"]+"
 )
-_SECRET_NAME = re.compile(r"key|secret|token|password|credential|authorization|header", re.I)
 _PREFIX = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception)(?::| -)\s*)+")
 _TOO_LONG = re.compile(
     r"context.{0,20}(?:length|window)|(?:prompt|input|request).{0,20}too (?:long|large)|too many (?:input )?tokens",
@@ -22,7 +21,7 @@ _FILTER = re.compile(r"content.?(?:filter|policy|management)|flagged|safety syst
 _NO_KEY = re.compile(r"missing credentials|api.?key.{0,40}(?:missing|not (?:set|provided|valid|found))", re.I)
 
 
-def translated(error: Exception, model: str, provider: str, secrets: tuple[str, ...]) -> NanomemError:
+def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -> NanomemError:
     """Named for what the catcher does next. `error` is litellm's, or a timeout of our own."""
     if isinstance(error, TimeoutError):
         return TryLater(f"{model} did not answer in time.")
@@ -48,22 +47,16 @@ def translated(error: Exception, model: str, provider: str, secrets: tuple[str, 
     return TellUser(f"{model} refused the request: {because}")
 
 
-def secrets_in(key: str, extra: Mapping[str, Any]) -> tuple[str, ...]:
-    """The key, and what looks secret by its name in further settings of a provider; the longest first."""
-    return tuple(sorted({secret for secret in (key, *_named_secrets(extra)) if len(secret) > 3}, key=len, reverse=True))
+def secrets_in(given: Any) -> set[str]:
+    """All texts in a provider's settings: each may be a secret, and none has to be shown."""
+    if isinstance(given, str):
+        return {given, given.removeprefix("Bearer ")} if len(given) > 3 else set()
+    values = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
+    return set().union(*map(secrets_in, values))
 
 
-def _named_secrets(extra: Mapping[str, Any], within: bool = False) -> Iterator[str]:
-    for name, value in extra.items():
-        secret = within or _SECRET_NAME.search(str(name)) is not None
-        if isinstance(value, Mapping):
-            yield from _named_secrets(value, secret)
-        elif secret and isinstance(value, str):
-            yield from {value, value.removeprefix("Bearer ")}
-
-
-def _reason(said: str, secrets: tuple[str, ...]) -> str:
-    for secret in secrets:
+def _reason(said: str, secrets: Set[str]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
         said = said.replace(secret, "[key]")
     said = _KEYLIKE.sub("[key]", said)
     said = re.sub(r"<[^>]{0,200}>", " ", said[: 20 * _LONGEST_REASON])
@@ -72,15 +65,9 @@ def _reason(said: str, secrets: tuple[str, ...]) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    for holder in (getattr(error, "litellm_response_headers", None), _headers(error)):
-        try:
-            seconds = float((holder or {})["retry-after"])
-        except (KeyError, ValueError, TypeError):  # a date is no help without a clock
-            continue
-        if math.isfinite(seconds) and seconds >= 0:
-            return seconds
-    return None
-
-
-def _headers(error: Exception) -> Any:
-    return getattr(getattr(error, "response", None), "headers", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
+    try:
+        seconds = float(headers["retry-after"])
+    except (KeyError, ValueError, TypeError):  # a date is no help without a clock
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

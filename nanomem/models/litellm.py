@@ -12,14 +12,10 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from nanomem.errors import NanomemError, TellUser, TryLater
+from nanomem.errors import TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
 from nanomem.models import wire
 from nanomem.models.failures import secrets_in, translated
-
-
-def _no_key() -> str:
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ class Provider:
     `extra` goes to litellm as it is; of what this adapter says it may change the request's options.
     """
 
-    api_key: Callable[[], str] = field(default=_no_key, repr=False)
+    api_key: Callable[[], str] = field(default=lambda: "", repr=False)
     api_base: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -38,16 +34,10 @@ class LitellmModel:
     """A `ports.Model`. `providers` is keyed by litellm's own provider names; `timeout_s` is for each gap."""
 
     def __init__(self, name: str, providers: Mapping[str, Provider], *, timeout_s: float) -> None:
-        self._name = name
+        self.name = name
         self._providers = providers
         self._timeout_s = timeout_s
         self._library: Future[Any] | None = None
-        self._streams = True
-
-    @property
-    def name(self) -> str:
-        """As in the settings."""
-        return self._name
 
     async def warm_up(self) -> None:
         """Starts to load litellm in a thread (3 s, 177 MB) and returns at once; `ask` says if that failed."""
@@ -59,11 +49,11 @@ class LitellmModel:
         provider_name, provider = self._provider(litellm)
         key = provider.api_key()
         call = self._call(request, provider_name, provider, key)
-        failed = litellm.exceptions.openai.OpenAIError  # the root of all that litellm raises
         try:
-            return await self._attempt(litellm, call, request, heard, failed)
-        except (failed, OSError) as error:
-            failure = translated(error, self._name, provider_name, secrets_in(key, provider.extra))
+            return await self._streamed(litellm, call, wire.Draft(request), heard)
+        # OpenAIError is the root of all that litellm raises.
+        except (litellm.exceptions.openai.OpenAIError, OSError) as error:
+            failure = translated(error, self.name, provider_name, secrets_in([key, provider.extra]))
         raise failure  # out here it does not drag along the library's error, whose frames hold prompt and key
 
     def _load(self) -> Future[Any]:
@@ -77,19 +67,17 @@ class LitellmModel:
         try:
             return await asyncio.shield(asyncio.wrap_future(self._load()))
         except (ImportError, OSError, AttributeError) as error:
-            raise TellUser(f"litellm, which reaches {self._name}, could not be loaded: {error}") from None
+            raise TellUser(f"litellm, which reaches {self.name}, could not be loaded: {error}") from None
 
     def _provider(self, litellm: Any) -> tuple[str, Provider]:
-        prefix, slash, _ = self._name.partition("/")
+        prefix, slash, _ = self.name.partition("/")
         if slash and prefix in self._providers:
             return prefix, self._providers[prefix]
         try:
-            found = str(litellm.get_llm_provider(self._name)[1])
+            found = str(litellm.get_llm_provider(self.name)[1])
         except litellm.exceptions.BadRequestError:
-            found = ""
-        if not found:
             hint = 'Names begin with their provider, as in "anthropic/claude-sonnet-4-5".'
-            raise TellUser(f'litellm knows no provider for the model "{self._name}". {hint}')
+            raise TellUser(f'litellm knows no provider for the model "{self.name}". {hint}') from None
         return found, self._providers.get(found, Provider())
 
     def _call(self, request: Request, provider_name: str, provider: Provider, key: str) -> dict[str, Any]:
@@ -100,68 +88,46 @@ class LitellmModel:
                 key = key or "none"  # a local server wants none; without one litellm would send the environment's
         if key:
             call["api_key"] = key
-        marks = wire.wants_marks(provider_name, self._name)
-        call |= {"model": self._name, "messages": wire.messages(request, marks)}
-        return call | {"max_retries": 0, "num_retries": 0}
-
-    async def _attempt(
-        self,
-        litellm: Any,
-        call: dict[str, Any],
-        request: Request,
-        heard: Callable[[str], None] | None,
-        failed: type[Exception],
-    ) -> Reply:
-        if self._streams:
-            try:
-                return await self._streamed(litellm, call, wire.Draft(request), heard)
-            except failed as error:
-                if getattr(error, "status_code", None) not in (400, 422) or "stream" not in str(error).lower():
-                    raise
-        reply = await self._whole(litellm, call, wire.Draft(request), heard)
-        self._streams = False
-        return reply
+        return call | {
+            "model": self.name,
+            "messages": wire.messages(request, wire.wants_marks(provider_name, self.name)),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_retries": 0,
+            "num_retries": 0,
+        }
 
     async def _streamed(
         self, litellm: Any, call: dict[str, Any], draft: wire.Draft, heard: Callable[[str], None] | None
     ) -> Reply:
         usage, loop = None, asyncio.get_running_loop()
         async with asyncio.timeout(self._timeout_s) as gap:
-            streaming = {"stream": True, "stream_options": {"include_usage": True}}
-            stream = await litellm.acompletion(**call | streaming)
+            stream = await litellm.acompletion(**call)
             async with aclosing(stream):
                 async for chunk in stream:
                     gap.reschedule(loop.time() + self._timeout_s)
                     usage = getattr(chunk, "usage", None) or usage
-                    if _take(chunk, "delta", draft) and heard:
+                    choice = next(iter(getattr(chunk, "choices", None) or ()), None)
+                    if choice and draft.take(choice.delta, choice.finish_reason) and heard:
                         heard(draft.text)
                     if draft.full:
                         break
         # litellm makes up a finish reason where none came.
         complete = draft.full or getattr(stream, "received_finish_reason", "stop") is not None
-        return self._finished(draft.reply(self._usage(litellm, usage)), call, complete)
+        return self._checked(draft.reply(self._usage(litellm, usage)), complete)
 
-    async def _whole(
-        self, litellm: Any, call: dict[str, Any], draft: wire.Draft, heard: Callable[[str], None] | None
-    ) -> Reply:
-        async with asyncio.timeout(self._timeout_s):
-            response = await litellm.acompletion(**call | {"stream": False})
-        if _take(response, "message", draft) and heard:
-            heard(draft.text)
-        return self._finished(draft.reply(self._usage(litellm, getattr(response, "usage", None))), call, True)
-
-    def _finished(self, reply: Reply, call: dict[str, Any], complete: bool) -> Reply:
+    def _checked(self, reply: Reply, complete: bool) -> Reply:
+        """The reply, if there is anything in it."""
         if reply.tool_calls or reply.text.strip():
             if not complete:
-                raise TryLater(f"The answer of {self._name} was cut off.")
+                raise TryLater(f"The answer of {self.name} was cut off.")
             return reply
-        failure: NanomemError = TryLater(f"{self._name} gave an empty answer.")
         if reply.cut == "content_filter":
-            failure = TellUser(f"The content filter of {self._name} stopped the answer.")
-        elif reply.cut == "length":
-            used = f"{self._name} used up its {call.get('max_tokens')} tokens before it said anything."
-            failure = TellUser(f"{used} Raise agents.defaults.max_completion_tokens.")
-        raise failure
+            raise TellUser(f"The content filter of {self.name} stopped the answer.")
+        if reply.cut == "length":
+            used = f"{self.name} used up its tokens before it said anything."
+            raise TellUser(f"{used} Raise agents.defaults.max_completion_tokens.")
+        raise TryLater(f"{self.name} gave an empty answer.")
 
     def _usage(self, litellm: Any, given: Any) -> Usage:
         if given is None:
@@ -170,15 +136,8 @@ class LitellmModel:
         cached = getattr(details, "cached_tokens", None) or getattr(given, "cache_read_input_tokens", None)
         cost = 0.0
         with suppress(Exception):  # for a model without a price it raises bare Exceptions among others
-            cost = float(sum(litellm.cost_per_token(model=self._name, usage_object=given)))
+            cost = float(sum(litellm.cost_per_token(model=self.name, usage_object=given)))
         return Usage(given.prompt_tokens or 0, given.completion_tokens or 0, cached or 0, cost)
-
-
-def _take(response: Any, part: str, draft: wire.Draft) -> bool:
-    choices = getattr(response, "choices", None)
-    if not choices or choices[0] is None:
-        return False
-    return draft.take(getattr(choices[0], part, None), getattr(choices[0], "finish_reason", None))
 
 
 def _import() -> Any:
@@ -187,21 +146,13 @@ def _import() -> Any:
 
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it fetches its price list
     os.environ["LITELLM_MODE"] = "PRODUCTION"  # else it reads any .env it finds
-    cache = os.environ.get("TIKTOKEN_CACHE_DIR")
     import litellm
 
-    if cache is None:
-        os.environ.pop("TIKTOKEN_CACHE_DIR", None)
-    else:
-        os.environ["TIKTOKEN_CACHE_DIR"] = cache
     tamed = {
         "suppress_debug_info": True,
-        "set_verbose": False,
         "turn_off_message_logging": True,
         "telemetry": False,
         "drop_params": True,
-        "num_retries": 0,
-        "callbacks": [],
         "disable_token_counter": True,  # it would load a vocabulary of its own, for usage nobody measured
         "REPEATED_STREAMING_CHUNK_LIMIT": sys.maxsize,
     }

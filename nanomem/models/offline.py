@@ -1,14 +1,16 @@
 """The embedded model: a few rules, no key, no network. It quotes what was said and what is known, and claims no more.
 
-Pure and deterministic: knows only the request. Other languages than English are understood a little.
+Pure and deterministic: knows only the request. Its rules are for English, with a little German and Chinese.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from calendar import month_name
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from nanomem.messages import PromptMessage, Reply, Request, ToolCall, ToolSchema
+from nanomem.facts import facts
+from nanomem.messages import Reply, Request, ToolCall
 
 _HOW = (
     "A real model is set with `nanomem init`, or with `nanomem config set agents.defaults.model "
@@ -19,281 +21,200 @@ WHO = (
     f"but I understand little. {_HOW}"
 )
 HELLO = "Hello! I am nanomem's offline model: I keep what you tell me and can quote it when you ask."
-CANNOT = f"I cannot do that: I am only the offline model. {_HOW}"
-NOTHING = f"I know nothing about that, and find nothing you said about it. {_HOW}"
-NOTED = "Noted: it is kept in our conversation. Ask me about it, and I will quote it."
-LATER = (
-    "I cannot put that into the long-term memory yet; that comes later. But all you say is kept in this "
-    "conversation's log, and you can ask me for it."
-)
+NOTHING = f"I know nothing about that, and find nothing you said about it. I am only the offline model. {_HOW}"
+NOTED = "Noted: it is kept in our conversation. Ask me about it, and I will quote it; more I cannot do, being offline."
 
-_MARK = r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d|\d{1,2} \w+ \d{4}, \d\d:\d\d|just now|\d+ \w+ ago)\]"
-_MARKED = re.compile(rf"({_MARK}) ?(.*)", re.S)
-_BETWEEN = re.compile(rf"\n\n(?={_MARK})")
+_MARK = r"\[(\d{4}-(?:0[1-9]|1[0-2])-\d\d \d\d:\d\d|\d{1,2} \w+ \d{4}, \d\d:\d\d|just now|\d+ \w+ ago)\]"
+_FOUND = re.compile(rf"(?m)^{_MARK} ([^:\n]{{1,99}}): (.+)$")
 _CONTEXT = re.compile(r"<context>\n(?:(?!<context>).)*</context>\s*\Z", re.S)
-_NAMED = re.compile(r"([^\W\d_][^:\n]{0,39}): (.+)", re.S)
-_MONTHS = ("January February March April May June", "July August September October November December")
+_NOTES = re.compile(r"\A(?:\[[^\]\n]*\]\n)+")  # what a message replies to, files sent along
 
 _REMEMBER = re.compile(
-    r"(?:please |bitte )?(?:remember|note down|merke?(?: dir)?|erinnere dich(?: daran)?|souviens-toi|recuerda)"
-    r"[,:]?\s+(?:that |dass |que )?(.+)|请?(?:记住|记得|記住)[,,::]?\s*(.+)",
-    re.I | re.S,
+    r"(?:(?:please |bitte )?(?:remember|merke? dir)[,:]?\s+(?:that |dass )?|请?记[住得][,,::]?\s*)(.+)", re.I | re.S
 )
 _SELF = re.compile(
-    r"\b(?:what|who) are you\b|\bare you (?:an? )?(?:ai|bot|human)\b"
-    r"|\b(?:what|which)(?: kind of| language)? (?:model|ai|llm)(?: (?:are you|is this|do you)|\W*\Z)"
-    r"|\bw(?:er|as) bist du\b|\bwelches (?:sprach)?modell\b|你是(?:谁|誰|什么)|什么模型|\bqui es-tu\b|\bquién eres\b",
+    r"\b(?:what|who) are you\b|\bare you (?:an? )?(?:ai|bot|human)\b|\bwhich model (?:are you|is this)\b"
+    r"|\bwer bist du\b|你是[谁誰]|什么模型",
     re.I,
 )
-_SETUP = re.compile(r"\b(?:set|set ?up|configure|install|connect)\b.{0,80}\b(?:model|api key|llm)\b", re.I | re.S)
 _GREETING = re.compile(
-    r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|hallo|guten (?:tag|morgen|abend)|moin|servus|bonjour|salut"
-    r"|hola|ciao|你好|您好|嗨|早上好)(?:[ ,]+\w+)?[\s!.。!,]*",
+    r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|hallo|guten (?:tag|morgen|abend)|[你您]好)"
+    r"(?:[ ,]+\w+)?[\s!.。!,]*",
     re.I,
 )
-_QUESTION = re.compile(
-    r"(?:who|whom|whose|what|when|where|which|why|how|tell me|show me|do you"
-    r"|(?:did|do|does|is|are|was|were|have|has) (?:i|my|we|our)"
-    r"|wer|wen|wem|wessen|was|wann|wo|wohin|welche[rsn]?|warum|wie|weißt du|kennst du|sag mir"
-    r"|qui|quand|où|comment|quelle?|qué|quién|cuándo|dónde|cómo|cuál)\b"
-    r"|.*(?:什么|什麼|谁|誰|哪|几|怎么|为什么|何时|多少|吗|嗎|呢)|.*[??؟][\s\"'»”)]*\Z",
-    re.I | re.S,
-)
-_ORDER = re.compile(
-    r"(?:please |can you |could you |bitte )?(?:write|run|execute|create|list|delete|edit|open|fetch|download|search"
-    r"|read|translate|summari[sz]e|calculate|schreib\w*|übersetz\w*|lies)\b|请?(?:写|运行|翻译)",
+_ASKING = re.compile(
+    r"\A(?:who|whom|whose|what|when|where|which|why|how|tell me|show me|do i|did i"
+    r"|wer|wen|wem|was|wann|wo|welche[rs]?|warum|wie)\b|什[么麼]|[谁誰哪几吗嗎呢]|怎么|为什么|何时|多少",
     re.I,
 )
 _STOP_WORDS = """
 a an and any are about at be been called can could did do does for from had has have how i in is it its know like me my
-of on or our please remember recall said say show so some tell that the their them there they this to told us was
-we were what when where which who whom whose why will with would you your
-aber als am an auf aus bei bin bist das dass dein deine dem den der die dir du ein eine einen er es hast habe heißt
-ich ihr im in ist mein meine meinen meiner mir mit sag sie sind und von was wann wer wie wir wo zu
-comment de des du elle en est et il je la le les ma mes mon où pour quand que quel qui sur te tu un une vous
-como cómo cuál cuándo de el en es la los las mi mis qué que quién se su tu un una y"""
-_STOP = frozenset(_STOP_WORDS.casefold().split())
-_CJK_STOP = re.compile("什么|什麼|哪里|哪裡|哪个|谁|誰|怎么|为什么|何时|多少|[我你您他她它们的是吗嗎呢了在叫吧啊请]")
+of on or our please remember said say show so some tell that the their them there they this to told us was we were what
+when where which who whom whose why will with would you your
+als am an auf aus bei bin bist das dass dein deine dem den der die dir du ein eine einen er es habe hast heißt ich im
+ist mein meine meinen mir mit sie sind und von was wann welche wer wie wir wo zu"""
+_STOP = frozenset(_STOP_WORDS.split())
+_CJK_STOP = re.compile("什[么麼]|怎么|为什么|何时|多少|[谁誰哪里裡个我你您他她它们的是几吗嗎呢了在叫吧啊请]")
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_RUNS = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something that can be quoted. `about` is what else it is found by; `intro` says where it is from."""
+    """Something that can be quoted; `intro` says where it is from."""
 
     text: str
     intro: str
-    about: str = ""
 
 
 class OfflineModel:
     """A `ports.Model` that never fails and costs nothing."""
 
-    @property
-    def name(self) -> str:
-        """As in the settings."""
-        return "offline"
+    name = "offline"
 
     async def warm_up(self) -> None:
         """There is nothing to load."""
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
-        """Answers at once; raises nothing."""
+        """Answers at once, word by word as a real model does; raises nothing."""
         reply = answer(request)
         if heard is not None and reply.text:
-            for quarter in (1, 2, 3):
-                end = reply.text.find(" ", len(reply.text) * quarter // 4)
-                if end > 0:
-                    heard(reply.text[:end])
+            for end in re.finditer(r"\b\s", reply.text):
+                heard(reply.text[: end.start()])
             heard(reply.text)
         return reply
 
 
 def answer(request: Request) -> Reply:
-    """The whole of the rules."""
+    """The first rule that fits."""
     if request.forced:
         return _forced(request)
     newest = max((i for i, m in enumerate(request.messages) if m.role == "user"), default=-1)
     if newest < 0:
         return Reply(HELLO)
-    results = [m for m in request.messages[newest:] if m.role == "tool"]
-    said = [body for _, body in spoken(request.messages[newest].text)]
+    talk = _Talk(request.messages[newest].text)
+    said = [text for _, _, text in talk.messages(request.messages[newest].text)]
+    results = "\n".join(message.text for message in request.messages[newest:] if message.role == "tool")
     offered = set() if request.forced == "" else {tool.name for tool in request.tools}
-    facts = [found[1] or found[2] for found in map(_REMEMBER.fullmatch, said) if found]
-    if facts and not any(_is_question(text) for text in said):
-        return _remember(request, facts, results, "remember" in offered)
-    return _answer(request, newest, said, results, "recall" in offered)
-
-
-def spoken(text: str) -> list[tuple[str, str]]:
-    """The messages in a prompt's user message, each with its mark, or without one; the context block is left out."""
-    parts = []
-    for part in _BETWEEN.split(_CONTEXT.sub("", text)):
-        marked = _MARKED.fullmatch(part.strip())
-        mark, body = (marked[1][1:-1], marked[2]) if marked else ("", part)
-        body = re.sub(r"\A(?:\[[^\]\n]*\]\n)+", "", body)  # what it replies to, files sent along
-        parts.append((mark, body.strip()))
-    return [part for part in parts if part[1]]
-
-
-def terms(text: str) -> frozenset[str]:
-    """What a text is found by: words that say something; of Chinese, Japanese and Korean, signs and pairs of them."""
-    found: set[str] = set()
-    for word in _words(text.casefold()):
-        found.update([word] if word[0] < "\u3040" else [*word, *(word[i : i + 2] for i in range(len(word) - 1))])
-    return frozenset(found)
-
-
-def _words(text: str) -> list[str]:
-    runs = _RUNS.findall(_CJK_STOP.sub(" ", text))
-    return [run for run in runs if run.casefold() not in _STOP and (len(run) > 1 or not run.isascii() or run.isdigit())]
-
-
-def best(question: str, lines: Sequence[Line], most: int = 3) -> list[Line]:
-    """The lines that match most of the question, rare words counting more; later ones first where equal."""
-    wanted = terms(question)
-    asked = question.casefold()
-    hits = [
-        frozenset() if line.text.casefold() in asked else _shared(wanted, terms(f"{line.text} {line.about}"))
-        for line in lines
-    ]
-    weight = {term: 1 / sum(term in hit for hit in hits) for term in frozenset().union(*hits)}
-    scores = [(len(hit), sum(weight[term] for term in hit)) for hit in hits]
-    count, rarity = max(scores, default=(0, 0.0))
-    if not count or (len(wanted) > 4 and count < 2):
-        return []
-    top = [line for line, score in zip(lines, scores, strict=True) if score[0] == count and score[1] >= rarity / 2]
-    return list({line.text: line for line in reversed(top)}.values())[:most]
-
-
-def _answer(
-    request: Request, newest: int, said: Sequence[str], results: Sequence[PromptMessage], may_recall: bool
-) -> Reply:
-    text = "\n".join(said)
-    questions = "\n".join(part for part in said if _is_question(part))
+    wishes = [{"fact": found[1].strip()} for found in map(_REMEMBER.fullmatch, said) if found]
+    question = "\n".join(filter(_is_question, said))
+    if wishes and not question and (results or "remember" in offered):
+        return Reply(results) if results else _calls(request, "remember", *wishes)
     if results:
-        quoted = best(questions or text, _recalled(results))
-        return Reply(_quoted(quoted) if quoted else NOTHING)
-    if _SELF.search(text):
+        return Reply(_quoted(best(question, talk.found(results))) or NOTHING)
+    if any(map(_SELF.search, said)):
         return Reply(WHO)
-    if _SETUP.search(text):
-        return Reply(_HOW)
-    if said and all(_GREETING.fullmatch(part) for part in said):
-        return Reply(HELLO)
-    if not questions:
-        return Reply(CANNOT if any(_ORDER.match(part) for part in said) else NOTED)
-    quoted = best(questions, [*_known(request), *_conversation(request.messages[: newest + 1])])
-    if quoted:
-        return Reply(_quoted(quoted))
-    if _ORDER.match(questions):
-        return Reply(CANNOT)
-    words = " ".join(_words(questions))
-    return _calls(request, "recall", [{"query": words}]) if may_recall and words else Reply(NOTHING)
+    if not question:
+        return Reply(HELLO if said and all(map(_GREETING.fullmatch, said)) else NOTED)
+    earlier = [m.text for m in request.messages[: newest + 1] if m.role == "user"]
+    quoted = _quoted(best(question, [*_known(request.system, talk.context), *talk.lines(earlier)]))
+    if not quoted and words(question) and "recall" in offered:
+        return _calls(request, "recall", {"query": " ".join(words(question))})
+    return Reply(quoted or NOTHING)
 
 
-def _remember(request: Request, facts: Sequence[str], results: Sequence[PromptMessage], offered: bool) -> Reply:
-    if results:
-        return Reply("\n".join(result.text for result in results))
-    return _calls(request, "remember", [{"fact": fact.strip()} for fact in facts]) if offered else Reply(LATER)
+class _Talk:
+    """Reads the prompt's marks of who said what when. `context` is the block behind the newest message."""
+
+    def __init__(self, newest: str) -> None:
+        found = _CONTEXT.search(newest)
+        self.context = found[0] if found else ""
+        now = re.search(r"(?m)^now: (\d{4})", self.context)
+        self._year = now[1] if now else ""
+        senders = re.search(r"(?m)^sender: (.+)$", self.context)
+        self._askers = senders[1].split(", ") if senders else []
+        names = "|".join(map(re.escape, self._askers))
+        # In a group each message begins with its sender's name.
+        self._named = bool(names) and re.search(rf"(?m)^(?:{_MARK} )?(?:{names}): ", newest) is not None
+
+    def messages(self, text: str) -> Iterator[tuple[str, str, str]]:
+        """Who said what, and the mark of when, of each message in one of the prompt's user messages."""
+        first, *marked = re.split(rf"(?:\A|\n\n){_MARK} ?", _CONTEXT.sub("", text))
+        for mark, part in zip(["", *marked[::2]], [first, *marked[1::2]], strict=True):
+            body = _NOTES.sub("", part).strip()
+            who, colon, rest = body.partition(": ") if self._named else ("", "", "")
+            if body:
+                yield (who, mark, rest) if colon else ("", mark, body)
+
+    def lines(self, texts: Iterable[str]) -> list[Line]:
+        """What was said in the conversation, but for questions."""
+        said = [message for text in texts for message in self.messages(text)]
+        return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
+
+    def found(self, results: str) -> list[Line]:
+        """What people said in a recall's result: `[10 April 2026, 09:15] Ann: text`."""
+        said = [(who, mark, text) for mark, who, text in _FOUND.findall(results) if who != "Assistant"]
+        return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
+
+    def _line(self, who: str, mark: str, text: str) -> Line:
+        who = "You" if not who or not self._askers or who in self._askers else who
+        return Line(text, f"{who} said {self._when(mark)}:")
+
+    def _when(self, mark: str) -> str:
+        """`3 days ago` as it stands; of a date the day, and the year where it is another."""
+        iso = re.match(r"(\d{4})-(\d\d)-(\d\d)", mark)
+        day = f"{int(iso[3])} {month_name[int(iso[2])]} {iso[1]}" if iso else mark.partition(",")[0]
+        return f"on {day.removesuffix(f' {self._year}')}" if day != mark else mark or "earlier"
+
+
+def words(text: str) -> list[str]:
+    """The words that say something; of Chinese, Japanese and Korean each sign."""
+    found = _WORD.findall(_CJK_STOP.sub(" ", text))
+    return [word for word in found if word.casefold() not in _STOP and (len(word) > 1 or not word.isascii())]
+
+
+def best(question: str, lines: Iterable[Line], most: int = 3) -> list[Line]:
+    """The lines that share most words with the question, later ones first; with a long question at least two."""
+    wanted = _terms(question)
+    scored = [(len(wanted & _terms(line.text)), line) for line in lines]
+    top = max((score for score, _ in scored), default=0)
+    if top < (2 if len(wanted) > 4 else 1):
+        return []
+    return list({line.text: line for score, line in reversed(scored) if score == top}.values())[:most]
+
+
+def _terms(text: str) -> set[str]:
+    """The words without their case and a plural's `s`."""
+    return {word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words(text))}
 
 
 def _is_question(text: str) -> bool:
-    return _QUESTION.match(text) is not None
+    return _ASKING.search(text) is not None or text.rstrip(" \n\"'»”)").endswith(("?", "?", "؟"))
 
 
-def _shared(wanted: Iterable[str], having: frozenset[str]) -> frozenset[str]:
-    """Words also match by their beginning, four letters at least: live and lives, Hund and Hunde(s) do not differ."""
-
-    def same(one: str, other: str) -> bool:
-        short, long = sorted((one, other), key=len)
-        return len(short) > 3 and len(long) - len(short) < 4 and long.startswith(short)
-
-    return frozenset(word for word in wanted if word in having or any(same(word, other) for other in having))
-
-
-def _known(request: Request) -> list[Line]:
-    """The lines of USER.md and MEMORY.md in the prompt, with what the newest message says has changed since."""
-    lines, heading = [], ""
-    _, _, sections = request.system.partition("## About the person\n")
-    sections = sections or request.system.partition("## Long-term memory\n")[2]
-    context = _CONTEXT.search(request.messages[-1].text) if request.messages else None
-    changes = re.findall(r"(?m)^(?:USER|MEMORY)\.md ([+-]) (.+)$", context[0] if context else "")
+def _known(system: str, context: str) -> Iterator[Line]:
+    """The facts of USER.md and MEMORY.md in the prompt, with what has changed since it was built."""
+    changes = re.findall(r"(?m)^(?:USER|MEMORY)\.md ([+-]) (.+)$", context)
     gone = {text for sign, text in changes if sign == "-"}
     new = [text for sign, text in changes if sign == "+"]
-    for raw in [*sections.partition("\n## Skills")[0].splitlines(), "#", *new]:
-        line = re.sub(r"\A[-*+]\s+", "", raw.strip())
-        if line.startswith("#"):
-            heading = line.strip("# ")
-        elif line and raw.strip() not in gone and not re.fullmatch(r"\(.*\)|<!--.*|[-*_\s|:]+|```.*", line):
-            lines.append(Line(line, "In your memory:", heading))
-    return lines
+    for fact in facts("\n".join([system.partition("## About the person\n")[2], "", *new])):
+        text = re.sub(r"\A[-*+]\s+", "", fact)
+        if fact not in gone and not re.fullmatch(r"\(.*\)", text):  # as in "(nothing yet)"
+            yield Line(text, "In your memory:")
 
 
-def _conversation(messages: Sequence[PromptMessage]) -> list[Line]:
-    now = re.search(r"(?m)^now: (\d{4})", messages[-1].text)
-    year = now[1] if now else ""
-    asker = [_NAMED.fullmatch(body) for _, body in spoken(messages[-1].text)]
-    own = {named[1] for named in asker if named}
-    lines = []
-    for message in messages:
-        for mark, body in spoken(message.text) if message.role == "user" else ():
-            named = _NAMED.fullmatch(body) if own else None
-            who = named[1] if named and named[1] not in own else "You"
-            if not _is_question(named[2] if named else body):
-                lines.append(Line(named[2] if named else body, _intro(who, mark, year)))
-    return lines
-
-
-def _recalled(results: Sequence[PromptMessage]) -> list[Line]:
-    """The lines of a recall's result: `[10 April 2026, 09:15] Ann: text`."""
-    lines = []
-    for line in "\n".join(result.text for result in results).splitlines():
-        if marked := _MARKED.fullmatch(line.strip()):
-            named = _NAMED.fullmatch(marked[2])
-            text, name = (named[2], named[1]) if named else (marked[2], "")
-            if not _is_question(text):
-                lines.append(Line(text, _intro("You", marked[1][1:-1], ""), name))
-    return lines
-
-
-def _intro(who: str, mark: str, year: str) -> str:
-    when = mark or "earlier"
-    if found := re.match(r"(\d{4})-(\d\d)-(\d\d)", mark):
-        month = " ".join(_MONTHS).split()[(int(found[2]) - 1) % 12]
-        when = f"on {int(found[3])} {month}" + ("" if found[1] == year else f" {found[1]}")
-    elif found := re.match(r"(\d+ \w+) \d{4},", mark):
-        when = f"on {found[1]}"
-    return f"{who} said {when}:"
-
-
-def _quoted(lines: Sequence[Line]) -> str:
+def _quoted(lines: Iterable[Line]) -> str:
     return "\n".join(f'{line.intro} "{" ".join(line.text.split())[:1000]}"' for line in lines)
 
 
-def _calls(request: Request, name: str, arguments: Sequence[dict[str, object]]) -> Reply:
-    taken = sum(len(message.tool_calls) for message in request.messages) + len(request.messages)
-    texts = enumerate((json.dumps(given, ensure_ascii=False) for given in arguments), taken)
-    return Reply("", tuple(ToolCall(f"offline_{i}", name, text) for i, text in texts))
+def _calls(request: Request, name: str, *arguments: dict[str, object]) -> Reply:
+    turn = len(request.messages)
+    texts = [json.dumps(given, ensure_ascii=False) for given in arguments]
+    return Reply("", tuple(ToolCall(f"offline_{turn}_{i}", name, text) for i, text in enumerate(texts)))
 
 
 def _forced(request: Request) -> Reply:
-    text = "\n".join([request.system, *(message.text for message in request.messages)])
-    tool = next((tool for tool in request.tools if tool.name == request.forced), ToolSchema("", "", {}))
     if request.forced == "extract_facts":
         names = ("user_updates", "memory_updates", "soul_updates", "outdated", "processed_entries")
-        return _calls(request, "extract_facts", [{name: [] for name in names}])
+        return _calls(request, "extract_facts", {name: [] for name in names})
     if request.forced != "save_memory":
-        return Reply(CANNOT)
-    _, _, given = text.partition("## Current Long-term Memory\n")
-    memory, _, stretch = given.partition("## Conversation to Process")
-    saved: dict[str, object] = {"history_entry": _summary(stretch)}
-    properties = tool.parameters.get("properties", {})
-    if "changes" in properties and "memory_update" not in properties:
-        saved["changes"] = []
-    else:
-        saved["memory_update"] = memory.strip("\n")
-    return _calls(request, "save_memory", [saved])
+        return Reply(WHO)
+    prompt = "\n".join([request.system, *(message.text for message in request.messages)])
+    memory, _, stretch = prompt.partition("## Current Long-term Memory\n")[2].partition("## Conversation to Process")
+    schema = next((tool.parameters for tool in request.tools if tool.name == "save_memory"), {})
+    as_changes = "changes" in schema.get("properties", {})
+    update: dict[str, object] = {"changes": []} if as_changes else {"memory_update": memory.strip("\n")}
+    return _calls(request, "save_memory", {"history_entry": _summary(stretch), **update})
 
 
 def _summary(stretch: str) -> str:

@@ -4,9 +4,15 @@ Knows nothing of models or messages. litellm itself is never imported here.
 """
 
 import asyncio
+import base64
+import hashlib
+import importlib.util
 import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import structlog
 
 _O200K = "litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"
 _O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -26,7 +32,8 @@ _PATTERN = "|".join(
         r"\s+",
     ]
 )
-_SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
+
+log = structlog.get_logger()
 
 
 class O200kTokenizer:
@@ -38,18 +45,12 @@ class O200kTokenizer:
     def __init__(self) -> None:
         self._loading = threading.Lock()
         self._count: Callable[[str], int] | None = None
-        self._problem: str | None = None
 
     async def count(self, text: str) -> int:
         """Exact, but for a word (or a run of spaces) of more than 8,000 characters, which is cut."""
         if self._count is None or len(text) > _INLINE:
             return await asyncio.to_thread(self._count_here, text)
         return self._count_here(text)
-
-    async def check(self) -> str | None:
-        """What is wrong, in words for the owner; None while counts are exact."""
-        await asyncio.to_thread(self._loaded)
-        return self._problem
 
     def _count_here(self, text: str) -> int:
         count = self._loaded()
@@ -62,8 +63,7 @@ class O200kTokenizer:
                 try:
                     self._count = _load()
                 except (ImportError, OSError, ValueError) as error:
-                    self._problem = f"Tokens are only estimated: o200k_base could not be loaded ({error})."
-                    _report(error)
+                    log.warning("tokenizer.missing", error=str(error), instead="UTF-8 bytes / 3")
                     self._count = _estimate
             return self._count
 
@@ -85,11 +85,6 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _load() -> Callable[[str], int]:
-    import base64
-    import hashlib
-    import importlib.util
-    from pathlib import Path
-
     from tiktoken import Encoding
 
     found = importlib.util.find_spec("litellm")  # finds the folder, imports nothing
@@ -101,16 +96,10 @@ def _load() -> Callable[[str], int]:
     # Read here and not by tiktoken's loader, which would look at an environment variable that litellm's
     # import changes, and would delete a damaged file and fetch another.
     ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
-    encoding = Encoding(name="o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)
+    encoding = Encoding(name="o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
     ranks.clear()  # the encoder has its own copy by now: 26 MB
     return lambda text: len(encoding.encode_ordinary(text))
 
 
 def _estimate(text: str) -> int:
     return -(-len(text.encode()) // 3)
-
-
-def _report(error: Exception) -> None:
-    import structlog
-
-    structlog.get_logger().warning("tokenizer.missing", error=str(error), instead="UTF-8 bytes / 3")

@@ -9,19 +9,15 @@ import re
 from typing import Any
 from uuid import uuid4
 
-from nanomem.messages import PromptMessage, Reply, Request, ToolCall, Usage
+from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, Usage
 
 ANSWER_LIMIT = 400_000
 """Characters of text and arguments together; what comes after them is not read."""
 
 _MARK = {"type": "ephemeral"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]|\x9b[0-?]*[ -/]*[@-~]")
-# What may be the first half of an escape sequence or of a surrogate pair.
-_UNFINISHED = re.compile(
-    "(?:(?:\x1b\\[|\x9b)[0-?]{0,99}[ -/]{0,9}|\x1b(?:\\][^\x07\x1b]{0,99}\x1b?)?|[\ud800-\udbff])\\Z"
-)
-_CONTROLS = {c: None for c in (*range(1, 9), 11, 12, *range(14, 32), 0x7F, 0x9B)}
+# Control characters, ESC among them, but for tab and line breaks.
+_CONTROLS = {c: None for c in (*range(1, 9), 11, 12, *range(14, 32), *range(0x7F, 0xA0))}
 
 
 def wants_marks(provider: str, model: str) -> bool:
@@ -46,24 +42,20 @@ def messages(request: Request, marks: bool) -> list[dict[str, Any]]:
 def options(request: Request) -> dict[str, Any]:
     """All but the messages."""
     wanted: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
-    if request.tools:
-        wanted["tools"] = [
-            {
-                "type": "function",
-                "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
-            }
-            for t in request.tools
-        ]
-        if request.forced:
-            wanted["tool_choice"] = {"type": "function", "function": {"name": request.forced}}
-        elif request.forced == "":
-            wanted["tool_choice"] = "none"
+    if not request.tools:
+        return wanted
+    wanted["tools"] = [
+        _function(name=tool.name, description=tool.description, parameters=dict(tool.parameters))
+        for tool in request.tools
+    ]
+    if request.forced is not None:
+        wanted["tool_choice"] = _function(name=request.forced) if request.forced else "none"
     return wanted
 
 
 def clean(text: str) -> str:
-    """Without NUL and lone surrogates (shown as U+FFFD), escape sequences and control characters."""
-    return storable(_ESCAPE.sub("", text)).translate(_CONTROLS)
+    """Without control characters; NUL and lone surrogates are shown as U+FFFD."""
+    return storable(text).translate(_CONTROLS)
 
 
 def storable(text: str) -> str:
@@ -82,7 +74,7 @@ class Draft:
         self._taken = {call.id for message in request.messages for call in message.tool_calls}
         self._held = ""
         self._calls: list[dict[str, str]] = []
-        self._slots: dict[int, int] = {}
+        self._slots: dict[int, dict[str, str]] = {}
         self._size = 0
 
     @property
@@ -91,14 +83,13 @@ class Draft:
         return self._size > ANSWER_LIMIT
 
     def take(self, piece: Any, finish: str | None) -> bool:
-        """Adds litellm's delta, or a whole message; says whether the text has grown."""
+        """Adds litellm's delta; says whether the text has grown."""
         self._size += 1
         if finish in ("length", "content_filter"):
             self.cut = finish
-        for position, call in enumerate(getattr(piece, "tool_calls", None) or ()):
-            self._take_call(call, position)
-        content = getattr(piece, "content", None)
-        return isinstance(content, str) and self._grow(content)
+        for call in getattr(piece, "tool_calls", None) or ():
+            self._take_call(call)
+        return self._grow(getattr(piece, "content", None) or "")
 
     def reply(self, usage: Usage) -> Reply:
         """All of it; ids that are missing or used twice are new ones."""
@@ -109,29 +100,22 @@ class Draft:
     def _grow(self, content: str) -> bool:
         self._size += len(content)
         content = self._held + content[:ANSWER_LIMIT]
-        unfinished = _UNFINISHED.search(content)
-        end = unfinished.start() if unfinished else len(content)
-        self._held = content[end:]
-        new = clean(content[:end])
+        # What may be half a character waits for the other half.
+        self._held = content[-1:] if "\ud800" <= content[-1:] <= "\udbff" else ""
+        new = clean(content.removesuffix(self._held))
         self.text += new
         return bool(new)
 
-    def _take_call(self, given: Any, position: int) -> None:
-        index = getattr(given, "index", None)
-        index = index if isinstance(index, int) else position
-        call_id = given.id if isinstance(given.id, str) else ""
-        slot = self._slots.get(index)
+    def _take_call(self, given: Any) -> None:
+        call = self._slots.get(given.index)
         # Some providers number all their calls 0: another id begins another call.
-        if slot is None or (call_id and self._calls[slot]["id"] not in ("", call_id)):
-            slot = self._slots[index] = len(self._calls)
-            self._calls.append({"id": "", "name": "", "arguments": ""})
-        call, function = self._calls[slot], given.function
-        arguments = getattr(function, "arguments", None) or ""
-        if not isinstance(arguments, str):
-            arguments = json.dumps(arguments)
+        if call is None or (given.id and call["id"] not in ("", given.id)):
+            call = self._slots[given.index] = {"id": "", "name": "", "arguments": ""}
+            self._calls.append(call)
+        arguments = given.function.arguments or ""
         self._size += len(arguments)
-        call["id"] = call["id"] or call_id
-        call["name"] = call["name"] or (getattr(function, "name", None) or "")
+        call["id"] = call["id"] or given.id or ""
+        call["name"] = call["name"] or given.function.name or ""
         if not self.full:
             call["arguments"] += arguments
 
@@ -144,41 +128,39 @@ class Draft:
 
 
 def _message(message: PromptMessage) -> dict[str, Any]:
-    text = storable(message.text)
+    told: dict[str, Any] = {"role": message.role, "content": storable(message.text)}
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
-    if message.role == "assistant" and message.tool_calls:
-        calls = [_legal(call) for call in message.tool_calls]
-        return {"role": "assistant", "content": text or None, "tool_calls": calls}
-    if message.role == "assistant" or not message.images:
-        return _plain(message.role, text)
-    pictures = [
-        {
-            "type": "image_url",
-            "image_url": {"url": f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"},
-        }
-        for image in message.images
-    ]
-    return {"role": "user", "content": [{"type": "text", "text": text}, *pictures] if text else pictures}
+        told["tool_call_id"] = message.tool_call_id or ""
+    if message.tool_calls:
+        told |= {"content": told["content"] or None, "tool_calls": [_legal(call) for call in message.tool_calls]}
+    if message.images:
+        words = [{"type": "text", "text": told["content"]}] if told["content"] else []
+        told["content"] = words + [_picture(image) for image in message.images]
+    return told
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    data = base64.b64encode(image.data).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
+
+
+def _function(**described: Any) -> dict[str, Any]:
+    return {"type": "function", "function": described}
 
 
 def _legal(call: ToolCall) -> dict[str, Any]:
     """A call the model once made, in a form that no provider refuses: else one bad call would end the conversation."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
     try:
-        given = json.loads(call.arguments or "{}", parse_constant=refuse)
+        given = json.loads(call.arguments or "{}", parse_constant=_refuse)
     except (ValueError, RecursionError):
         given = None
     arguments = storable(call.arguments or "{}") if isinstance(given, dict) else json.dumps({"invalid": call.arguments})
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"id": call.id, **_function(name=name, arguments=arguments)}
 
 
-def _plain(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "content": text}
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _mark(message: dict[str, Any]) -> None:

@@ -1,52 +1,37 @@
-"""Opens and writes files of one space and of nothing else: the kernel itself refuses every way out.
+"""Opens and writes files of one space and of nothing else, and knows what of it tools may not write or see.
 
-Also knows what of a space tools may not write (the truth) or not see. Checking a path and opening it
-afterwards lost a race with a symbolic link in 11 of 6,548 tries, so a path is never checked: it is
-opened with openat2 and RESOLVE_BENEATH, and what is forbidden is judged by where that led.
+Checking a path and opening it afterwards lost a race with a symbolic link in 11 of 6,548 tries. So a path is
+judged by its letters alone and then walked part by part, each opened in the folder before, no link followed.
 """
 
-import ctypes
 import errno
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from nanomem.errors import ShowModel
 from nanomem.spaces import Space
 
 SHOWN_AS = "/workspace"
 """Where commands see the space; accepted in paths."""
-TRUTH_FOLDERS = ("sessions", "memory", "skills", "prompts")
+HIDDEN = "sessions"
+TRUTH_FOLDERS = (HIDDEN, "memory", "skills", "prompts")
 TRUTH_FILES = ("SOUL.md", "USER.md")
 
 _MEMORY = {("soul.md",), ("user.md",), ("memory", "memory.md")}
 _KEPT = {name.casefold() for name in TRUTH_FOLDERS + TRUTH_FILES}
-_HIDDEN = "sessions"
+_LONGEST = 2_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # opening a FIFO would wait for its writer
-_OPENAT2 = 437  # the same number on all architectures of Linux but alpha
-_BENEATH = 0x08 | 0x02  # RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # opening a FIFO would wait for its writer
 _WORDS = {
     errno.ENOENT: "does not exist",
-    errno.ENOTDIR: "is not a folder, or goes through something that is none",
-    errno.EISDIR: "is a folder",
-    errno.EXDEV: "is outside the workspace",
-    errno.ELOOP: "goes through symbolic links that cannot be followed",
-    errno.ENAMETOOLONG: "is too long",
-    errno.ENXIO: "is no regular file",
-    errno.EACCES: "may not be opened",
-    errno.ENOSPC: "could not be written: the disk is full",
-    errno.EROFS: "could not be written: the disk is read-only",
+    errno.ENOTDIR: "is not a folder, or goes through a file or a symbolic link",
+    errno.ELOOP: "is a symbolic link, which is not followed: name the file itself",
 }
-
-
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 @contextmanager
@@ -55,16 +40,18 @@ def opened(space: Space, path: str) -> Iterator[tuple[int, tuple[str, ...], bool
 
     Raises ShowModel, also for what is neither a folder nor a regular file.
     """
-    name = relative(path, space.root)
-    with _in_words(path), _root(space) as root, ExitStack() as stack:
-        fd = open_beneath(root, name, _FILE)
-        stack.callback(os.close, fd)
-        place, kind = _place(root, fd, PurePosixPath(name).parts), os.fstat(fd).st_mode
-        if is_hidden(place):
-            raise ShowModel("The folder sessions is not for reading: use recall to search conversations.")
-        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
-            raise ShowModel(f"{path} is no regular file.")
-        yield fd, place, stat.S_ISDIR(kind)
+    place = _place(space, path)
+    if is_hidden(place):
+        raise ShowModel(f"The folder {HIDDEN} is not for reading: use recall to search conversations.")
+    with _in_words(path), _folder(space, place[:-1]) as folder:
+        fd = os.open(place[-1] if place else ".", _FILE, dir_fd=folder)
+        try:
+            kind = os.fstat(fd).st_mode
+            if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+                raise ShowModel(f"{path} is no regular file.")
+            yield fd, place, stat.S_ISDIR(kind)
+        finally:
+            os.close(fd)
 
 
 @contextmanager
@@ -77,81 +64,59 @@ def opened_file(space: Space, path: str) -> Iterator[BufferedReader]:
             yield file
 
 
-def is_hidden(place: tuple[str, ...]) -> bool:
+def is_hidden(place: Sequence[str]) -> bool:
     """Whether tools may not even read there: conversations are found through recall."""
-    return bool(place) and place[0].casefold() == _HIDDEN
+    return bool(place) and place[0].casefold() == HIDDEN
 
 
 def write(space: Space, path: str, content: bytes) -> None:
-    """Puts a file in place as a whole, with the folders on its way. Raises ShowModel: nothing was changed."""
-    *folders, name = PurePosixPath(relative(path, space.root)).parts or ("",)
-    if name in ("", ".."):
+    """Puts a file in place as a whole, with the folders on its way. Raises ShowModel: no file was changed."""
+    place = _place(space, path)
+    if not place:
         raise ShowModel(f"{path} is a folder.")
-    with _in_words(path), _root(space) as root, ExitStack() as stack:
-        folder = _made(root, folders, name, stack)
-        _refuse_truth((*_place(root, folder, folders), name))
-        _put(folder, name, content, path)
+    _refuse_truth(place)
+    with _in_words(path), _folder(space, place[:-1], make=True) as folder:
+        _put(folder, place[-1], content, path)
 
 
-def relative(path: str, root: Path) -> str:
-    """The path below the root; absolute ones are taken if they lie there by their letters. Raises ShowModel."""
-    if not path or "\0" in path:
-        raise ShowModel("The path is empty or has a NUL in it.")
-    if len(os.fsencode(path)) > 4000 or any(len(os.fsencode(part)) > 255 for part in path.split("/")):
-        raise ShowModel("The path is too long.")
-    for base in (SHOWN_AS, str(root), os.path.realpath(root)):
+def _place(space: Space, path: str) -> tuple[str, ...]:
+    """The parts of a path below the root; absolute ones are taken if they lie there. Raises ShowModel."""
+    if not path or "\0" in path or len(path) > _LONGEST:
+        raise ShowModel("The path is empty, too long, or has a NUL in it.")
+    inside = path
+    for base in (SHOWN_AS, str(space.root), os.path.realpath(space.root)):
         if path == base or path.startswith(f"{base}/"):
-            return path[len(base) :].lstrip("/") or "."
-    if path.startswith("/"):
+            inside = path[len(base) :].lstrip("/") or "."
+            break
+    parts = PurePosixPath(os.path.normpath(inside)).parts
+    if parts and parts[0] in ("..", "/", "//"):
         raise ShowModel(f"{path} is outside the workspace. Give a path relative to it.")
-    return path
+    return parts
 
 
-def open_beneath(root: int, name: str, flags: int) -> int:
-    """A descriptor of what is at `name` below the folder `root`; raises OSError, EXDEV for a way out."""
-    for _ in range(16):
-        try:
-            return _openat2(root, name, flags)
-        except OSError as error:
-            if error.errno in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a container that forbids it
-                return walk_beneath(root, name, flags)
-            if error.errno != errno.EAGAIN:  # a folder was moved meanwhile
-                raise
-    raise OSError(errno.EXDEV, "moved all the time")
-
-
-def walk_beneath(root: int, name: str, flags: int) -> int:
-    """The same without openat2: part by part, following no symbolic link and no `..` at all."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise OSError(errno.EXDEV, "a way up")
-    current = os.open(".", _FOLDER, dir_fd=root)
-    for number, part in enumerate(parts, 1):
-        wanted = flags if number == len(parts) else _FOLDER
-        try:
-            deeper = os.open(part, wanted | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
-        finally:
-            os.close(current)
-        current = deeper
-    return current
-
-
-def _openat2(root: int, name: str, flags: int) -> int:
-    if sys.platform != "linux":
-        raise OSError(errno.ENOSYS, "no openat2 here")
-    how = _How(flags, 0, _BENEATH)
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(_OPENAT2, root, os.fsencode(name), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return int(fd)
+def _refuse_truth(place: tuple[str, ...]) -> None:
+    folded = tuple(part.casefold() for part in place)
+    if folded in _MEMORY:
+        raise ShowModel(
+            f"{'/'.join(place)} is memory, which tools cannot write yet: changes to memory come with "
+            "consolidation. Tell the person that it is not saved."
+        )
+    if folded[0] in _KEPT:
+        raise ShowModel(f"{'/'.join(place)} is kept read-only.")
 
 
 @contextmanager
-def _root(space: Space) -> Iterator[int]:
+def _folder(space: Space, parts: Sequence[str], make: bool = False) -> Iterator[int]:
+    """A descriptor of that folder of the space; raises OSError where a part is a link or no folder."""
     space.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(space.root, _FOLDER)
     try:
+        for part in parts:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
+            above, fd = fd, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(above)
         yield fd
     finally:
         os.close(fd)
@@ -162,47 +127,8 @@ def _in_words(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = _WORDS.get(error.errno or 0, f"could not be opened ({error.strerror})")
+        words = _WORDS.get(error.errno or 0, f"cannot be used: {error.strerror}")
         raise ShowModel(f"{path} {words}.") from None
-
-
-def _place(root: int, fd: int, parts: Sequence[str]) -> tuple[str, ...]:
-    """Where a descriptor really is, below the root: symbolic links may have led elsewhere than `parts`."""
-    if sys.platform != "linux":
-        return tuple(parts)  # walked without links
-    there, base = os.readlink(f"/proc/self/fd/{fd}"), os.readlink(f"/proc/self/fd/{root}")
-    if not PurePosixPath(there).is_relative_to(base):
-        raise OSError(errno.EXDEV, "moved away")
-    return PurePosixPath(there).relative_to(base).parts
-
-
-def _refuse_truth(place: tuple[str, ...]) -> None:
-    folded = tuple(part.casefold() for part in place)
-    if folded in _MEMORY:
-        raise ShowModel(
-            f"{'/'.join(place)} is memory, which tools cannot write yet: changes to memory come with "
-            "consolidation. Tell the person that it is not saved."
-        )
-    if folded and folded[0] in _KEPT:
-        raise ShowModel(f"{'/'.join(place)} is kept read-only.")
-
-
-def _made(root: int, folders: list[str], file: str, stack: ExitStack) -> int:
-    """The folder of that path, made where it is missing, part by part; judged before."""
-    current = open_beneath(root, ".", _FOLDER)
-    stack.callback(os.close, current)
-    for number, name in enumerate(folders, 1):
-        path = "/".join(folders[:number])
-        try:
-            deeper = open_beneath(root, path, _FOLDER)
-        except FileNotFoundError:
-            _refuse_truth((*_place(root, current, folders[: number - 1]), *folders[number - 1 :], file))
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=current)
-            deeper = open_beneath(root, path, _FOLDER)
-        current = deeper
-        stack.callback(os.close, current)
-    return current
 
 
 def _put(folder: int, name: str, content: bytes, path: str) -> None:
@@ -226,8 +152,8 @@ def _replaceable(folder: int, name: str, path: str) -> int:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return 0o600
-    if stat.S_ISLNK(mode):
-        raise ShowModel(f"{path} is a symbolic link: write the file it leads to.")
+    if stat.S_ISDIR(mode):
+        raise ShowModel(f"{path} is a folder.")
     if not stat.S_ISREG(mode):
-        raise ShowModel(f"{path} is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}.")
+        raise ShowModel(f"{path} is a symbolic link or no regular file.")
     return mode & 0o777

@@ -1,7 +1,6 @@
 """The tool `edit_file`: one passage of a text file replaced by another."""
 
 import asyncio
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,20 +38,16 @@ def build(workbench: Workbench) -> Tool | None:
 def _edit(space: Space, path: str, old: str, new: str) -> None:
     if not old or old == new:
         raise ShowModel("`old` is empty, or the same as `new`: nothing to change.")
-    text = _whole(space, path)
-    found = text.count(old)
-    if not found:
+    with contained.opened_file(space, path) as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ShowModel(f"{path} is larger than {_LARGEST:,} bytes: change it with exec.")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ShowModel(f"{path} is not valid UTF-8 text, so it cannot be edited safely.") from None
+    if not (found := text.count(old)):
         raise ShowModel(f"`old` is not in {path}. It must match exactly: read the file again.")
     if found > 1:
         raise ShowModel(f"`old` is in {path} {found} times. Give more of the text around the one you mean.")
     contained.write(space, path, text.replace(old, new).encode())
-
-
-def _whole(space: Space, path: str) -> str:
-    with contained.opened_file(space, path) as file:
-        if os.fstat(file.fileno()).st_size > _LARGEST:
-            raise ShowModel(f"{path} is larger than {_LARGEST:,} bytes: change it with exec.")
-        try:
-            return file.read(_LARGEST).decode()
-        except UnicodeDecodeError:
-            raise ShowModel(f"{path} is not valid UTF-8 text, so it cannot be edited safely.") from None

@@ -7,7 +7,9 @@ each process alone.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from asyncio.subprocess import Process
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -26,7 +28,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class Exec:
-    """Runs commands; `probe` says once, at the first use, why it cannot, or None."""
+    """Runs commands, one at a time in a space; `probe` says once, at the first use, why it cannot, or None."""
 
     schema = tool_schema(
         "exec",
@@ -42,6 +44,8 @@ class Exec:
         self._probe = probe
         self._timeout_s = timeout_s
         self._off: list[str | None] = []
+        # Clearing up after one command would uncover the truth to another.
+        self._alone: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
         if not self._off:
@@ -51,9 +55,13 @@ class Exec:
         command = arguments["command"]
         if not command.strip() or "\0" in command or len(command) > 100_000:
             raise ShowModel("The command is empty, too long, or has a NUL in it.")
-        box = self._box(command, space.root)
-        await asyncio.to_thread(box.prepare)
-        return await _run(box, self._timeout_s)
+        async with self._alone[space.root]:
+            space.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            box = self._box(command, space.root)
+            try:
+                return await _run(box, space.root, self._timeout_s)
+            finally:
+                box.clear()
 
 
 def build(workbench: Workbench) -> Tool | None:
@@ -61,14 +69,15 @@ def build(workbench: Workbench) -> Tool | None:
     if not workbench.exec_enabled:
         return None
     if workbench.exec_sandbox == "none":
-        return Exec(sandbox.Plain, lambda: None, workbench.exec_timeout_s)
-    return Exec(sandbox.Bubblewrap, sandbox.probe, workbench.exec_timeout_s)
+        return Exec(sandbox.plain, lambda: None, workbench.exec_timeout_s)
+    return Exec(sandbox.bubblewrap, sandbox.probe, workbench.exec_timeout_s)
 
 
-async def _run(box: sandbox.Box, timeout_s: float) -> str:
+async def _run(box: sandbox.Box, folder: Path, timeout_s: float) -> str:
     process = await asyncio.create_subprocess_exec(
         *box.argv,
         env=box.environment,
+        cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -77,9 +86,9 @@ async def _run(box: sandbox.Box, timeout_s: float) -> str:
     assert process.stdout is not None
     output = _Output(process.stdout)
     try:
-        stopped = await _watch(box, process, output, timeout_s)
+        stopped = await _watch(process, output, timeout_s)
     finally:
-        box.kill(process.pid)
+        sandbox.kill(process.pid)
         await process.wait()
     with suppress(TimeoutError):
         async with asyncio.timeout(1):
@@ -87,7 +96,7 @@ async def _run(box: sandbox.Box, timeout_s: float) -> str:
     return f"{stopped or f'exit code {process.returncode}'}\n{output.told()}"
 
 
-async def _watch(box: sandbox.Box, process: asyncio.subprocess.Process, output: "_Output", timeout_s: float) -> str:
+async def _watch(process: Process, output: "_Output", timeout_s: float) -> str:
     """Reads until the command ends; why it must be stopped, or nothing."""
     clock = asyncio.get_running_loop().time
     end = clock() + timeout_s
@@ -98,16 +107,16 @@ async def _watch(box: sandbox.Box, process: asyncio.subprocess.Process, output: 
                 await process.wait()
         if clock() >= end:
             return f"stopped: it took longer than {timeout_s:g} s"
-        if excess := _excess(box.processes(process.pid)):
+        if excess := _excess(process.pid):
             return f"stopped: it used {excess}"
     return ""
 
 
-def _excess(processes: Iterator[str]) -> str:
-    some = list(islice(processes, sandbox.PROCESSES + 1))
-    if len(some) > sandbox.PROCESSES:
+def _excess(pid: int) -> str:
+    running = list(islice(sandbox.processes(pid), sandbox.PROCESSES + 1))
+    if len(running) > sandbox.PROCESSES:
         return f"more than {sandbox.PROCESSES} processes"
-    if sum(map(_memory, some)) > _MEMORY:
+    if sum(map(_memory, running)) > _MEMORY:
         return f"more than {_MEMORY // 1024 // 1024:,} MB of memory"
     return ""
 
@@ -126,22 +135,19 @@ class _Output:
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream
-        self._head = b""
-        self._tail = b""
-        self._size = 0
+        self._kept = bytearray()
+        self._left_out = 0
 
     async def drain(self) -> None:
         """Reads on to the end; cancelled, it has lost nothing."""
         while chunk := await self._stream.read(65_536):
-            self._size += len(chunk)
-            room = _SHOWN // 2 - len(self._head)
-            self._head += chunk[:room]
-            self._tail = (self._tail + chunk[room:])[-_SHOWN // 2 :]
+            self._kept += chunk
+            excess = max(0, len(self._kept) - _SHOWN)
+            del self._kept[_SHOWN // 2 : _SHOWN // 2 + excess]
+            self._left_out += excess
 
     def told(self) -> str:
         """The output as text, with a word where some is left out."""
-        left_out = self._size - len(self._head) - len(self._tail)
-        if not left_out:
-            return (self._head + self._tail).decode("utf-8", "replace") or "(no output)"
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
-        return f"{head}\n[{left_out:,} bytes left out]\n{tail}"
+        head, tail = self._kept[: _SHOWN // 2], self._kept[_SHOWN // 2 :]
+        middle = f"\n[{self._left_out:,} bytes left out]\n".encode() if self._left_out else b""
+        return (head + middle + tail).decode("utf-8", "replace") or "(no output)"

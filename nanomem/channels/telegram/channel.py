@@ -18,7 +18,7 @@ import structlog
 from nanomem.channels.telegram import updates
 from nanomem.channels.telegram.formatting import parts
 from nanomem.channels.telegram.updates import Broken, GroupPolicy, Me
-from nanomem.channels.telegram.wire import LARGEST_FILE, Moved, Wire, too_large
+from nanomem.channels.telegram.wire import Moved, Wire
 from nanomem.errors import CannotStore, Gone, NanomemError, Refused, TryLater
 from nanomem.messages import Attachment, Outbound
 from nanomem.ports import Clock, Door, Taker, Update
@@ -32,10 +32,6 @@ _LONGEST_WAIT_S = 60.0
 _ADDRESS = re.compile(r"telegram:(-?[0-9]{1,19})(?::([0-9]{1,19}))?")
 
 log = structlog.get_logger()
-
-
-async def _nobody(old: str, new: str) -> None:
-    """Nobody wants to know of groups that change their id."""
 
 
 class TelegramChannel:
@@ -53,42 +49,33 @@ class TelegramChannel:
         door: Door,
         clock: Clock,
         *,
-        base_url: str = "https://api.telegram.org/bot",
-        base_file_url: str = "https://api.telegram.org/file/bot",
-        proxy: str = "",
-        group_policy: GroupPolicy = "mention",
-        commands: Sequence[tuple[str, str]] = (),
-        aliases: Mapping[str, str] | None = None,
-        on_migration: Callable[[str, str], Awaitable[None]] = _nobody,
+        base_url: str,
+        base_file_url: str,
+        proxy: str,
+        group_policy: GroupPolicy,
+        commands: Sequence[tuple[str, str]],
+        aliases: Mapping[str, str],
+        on_migration: Callable[[str, str], Awaitable[None]],
     ) -> None:
         self._wire = Wire(token.strip(), base_url, base_file_url, proxy)
         self._door = door
         self._clock = clock
         self._policy: GroupPolicy = group_policy
         self._menu = [(name.lower().replace("-", "_"), words[:256]) for name, words in commands]
-        self._old = {_bare(new): _bare(old) for new, old in (aliases or {}).items()}
+        self._old = {new.partition(":")[2]: old.partition(":")[2] for new, old in aliases.items()}
         self._on_migration = on_migration
         self._albums: deque[str] = deque(maxlen=100)
         self._me: Me | None = None
-        self._error: str | None = None
+        self.error: str | None = None
         self._failures = 0
-
-    @property
-    def error(self) -> str | None:
-        """What is wrong with polling now; None while all is well."""
-        return self._error
 
     async def run(self, taker: Taker) -> None:
         """Takes updates until cancelled, whatever the network and the disk do meanwhile."""
-        await self._wire.start_polling()
-        try:
-            while True:
-                try:
-                    await self._poll(taker)
-                except (TryLater, Refused, CannotStore) as error:
-                    await self._back_off(error)
-        finally:
-            await self._wire.stop_polling()
+        while True:
+            try:
+                await self._poll(taker)
+            except (TryLater, Refused, CannotStore) as error:
+                await self._back_off(error)
 
     async def close(self) -> None:
         """Ends all connections; whoever sends afterwards fails."""
@@ -110,7 +97,7 @@ class TelegramChannel:
         try:
             await self._wire.edit(chat, int(placed), part)
         except Moved as moved:
-            await self._follow(chat, moved.chat)
+            await self._migrated(chat, moved.chat)
             raise Gone("The message is in the group as it was before it became a supergroup.") from None
 
     async def say(self, address: str, text: str) -> None:
@@ -123,17 +110,13 @@ class TelegramChannel:
 
     async def fetch(self, attachment: Attachment, to: Path) -> None:
         """At most 20 MB; nothing is left of a file that was not fetched whole."""
-        if attachment.size is not None and attachment.size > LARGEST_FILE:
-            raise too_large(attachment.name)
-        whole = False
         try:
             await self._wire.download(attachment.ref, to)
-            whole = True
-        except OSError as error:
-            raise TryLater(f"{attachment.name} could not be stored ({error.strerror}).") from error
-        finally:
-            if not whole:
-                to.unlink(missing_ok=True)
+        except BaseException as error:  # cancelled, too
+            to.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise TryLater(f"{attachment.name} could not be stored ({error.strerror}).") from error
+            raise
 
     async def _poll(self, taker: Taker) -> NoReturn:
         if self._me is None:
@@ -142,13 +125,13 @@ class TelegramChannel:
         offset = await taker.offset(self.name)
         while True:
             began = self._clock.monotonic()
-            probing = self._error is not None
+            probing = self.error is not None
             batch = await self._wire.updates(offset, _PROBE_S if probing else _POLL_S)
-            taken = [found for found in map(updates.number, batch) if found is not None]
-            following = taken[-1] + 1 if taken else offset
+            numbers = [found for found in map(updates.number, batch) if found is not None]
+            following = numbers[-1] + 1 if numbers else offset
             if batch:
                 await taker.take(self.name, await self._read(batch, self._me), offset=following)
-            self._error = None
+            self.error = None
             if batch or not probing:
                 self._failures = 0
             if following == offset and not probing and self._clock.monotonic() - began < 1:
@@ -163,7 +146,7 @@ class TelegramChannel:
             log.warning("telegram.no_menu", error=error.text)
 
     async def _back_off(self, error: NanomemError) -> None:
-        self._error = error.text
+        self.error = error.text
         self._failures += 1
         wait = max(1.0, min(_LONGEST_WAIT_S, 2.0**self._failures) * random.uniform(0.5, 1))
         wait = getattr(error, "after_s", None) or wait
@@ -171,19 +154,15 @@ class TelegramChannel:
         await self._clock.sleep(wait)
 
     async def _read(self, batch: Sequence[object], me: Me) -> list[Update]:
-        for raw in batch:
+        for raw in batch:  # what an update says about others beside it
             try:
-                await self._prepare(raw, me)
+                if moved := updates.migration(raw):
+                    await self._migrated(*moved)
+                if album := updates.album(raw, me, self._policy):
+                    self._albums.append(album)
             except Broken:
                 pass  # set aside below
         return [await self._update(raw, me) for raw in batch]
-
-    async def _prepare(self, raw: object, me: Me) -> None:
-        """What an update says about others beside it: a group has moved, an album is meant for the bot."""
-        if moved := updates.migration(raw):
-            await self._migrated(*moved)
-        if album := updates.album(raw, me, self._policy):
-            self._albums.append(album)
 
     async def _update(self, raw: object, me: Me) -> Update:
         kept = json.dumps(raw)
@@ -217,7 +196,7 @@ class TelegramChannel:
         try:
             return await self._wire.send(chat, topic, part)
         except Moved as moved:
-            await self._follow(chat, moved.chat)
+            await self._migrated(chat, moved.chat)
             return await self._wire.send(moved.chat, topic, part)
 
     def _target(self, address: str) -> tuple[int, int | None]:
@@ -228,20 +207,14 @@ class TelegramChannel:
         newest = next((new for new, old in self._old.items() if old == found[1]), found[1])
         return int(newest), int(found[2]) if found[2] else None
 
-    async def _follow(self, old: int, new: int) -> None:
-        try:
-            await self._migrated(old, new)
-        except CannotStore as error:
-            raise TryLater(error.text) from error
-
     async def _migrated(self, old: int, new: int) -> None:
+        """Remembers where the group's sessions are. Raises TryLater."""
         first = self._old.get(str(old), str(old))
         if str(new) in self._old or first == str(new):
             return
-        await self._on_migration(f"telegram:{first}", f"telegram:{new}")
+        try:
+            await self._on_migration(f"telegram:{first}", f"telegram:{new}")
+        except CannotStore as error:
+            raise TryLater(error.text) from error
         self._old[str(new)] = first
         log.info("telegram.migrated", old=first, new=new)
-
-
-def _bare(address: str) -> str:
-    return address.removeprefix("telegram:")

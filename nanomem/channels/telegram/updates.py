@@ -16,8 +16,9 @@ Raw = Mapping[str, Any]
 GroupPolicy = Literal["mention", "all", "off"]
 T = TypeVar("T")
 
-KINDS = ("message", "edited_message", "callback_query", "my_chat_member")
-"""The kinds of update to ask for; only the first two are messages."""
+_MESSAGES = ("message", "edited_message")
+KINDS = (*_MESSAGES, "callback_query", "my_chat_member")
+"""The kinds of update to ask for."""
 
 _LONGEST_QUOTE = 500
 _LONGEST_NAME = 100
@@ -26,19 +27,18 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _COMMAND = re.compile(r"(/[A-Za-z0-9_-]+)(?:@(\w+))?(?!\S)")
 _PAIRING = re.compile(r"/start(?:@\w+)?\s+(\S{1,64})")
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
+# What only happened, and nobody said.
 _SERVICE = re.compile(
-    "(new_chat_|left_chat_|delete_chat_|group_chat_|supergroup_chat_|channel_chat_|migrate_|pinned_|forum_topic_|"
-    "general_forum_|video_chat_|voice_chat_|giveaway_created|giveaway_completed|message_auto_delete|boost_|"
-    "chat_background|chat_shared|chat_owner|users_shared|user_shared|write_access|proximity|connected_website|"
-    "successful_payment|refunded_payment|passport_data|web_app_data|gift|unique_gift|paid_message_price|"
-    "direct_message_price|checklist_tasks|suggested_post_(?!info)|poll_option)"
+    "chat_|pinned_|forum_topic_|message_auto_delete|boost_added|users_shared|write_access|proximity|connected_website|"
+    "payment|web_app_data|gift|giveaway_c|checklist_tasks|^poll_option"
 )
-_UNHEARD = {
-    "voice": ("A voice message", "hear"),
-    "audio": ("An audio file", "hear"),
-    "video": ("A video", "see"),
-    "video_note": ("A video message", "see"),
-    "animation": ("An animation", "see"),
+_UNREADABLE = {
+    "voice": "A voice message",
+    "audio": "An audio file",
+    "video": "A video",
+    "video_note": "A video message",
+    "animation": "An animation",
+    "sticker": "A sticker",
 }
 
 
@@ -88,11 +88,9 @@ def pairing_code(raw: object) -> str | None:
 def migration(raw: object) -> tuple[int, int] | None:
     """The old and the new id of a group that became a supergroup. Raises Broken."""
     kind, message = _body(raw)
-    if kind != "message":
-        return None
     chat = _field(_field(message, "chat", dict) or {}, "id", int)
     old, new = _field(message, "migrate_from_chat_id", int), _field(message, "migrate_to_chat_id", int)
-    if chat is None or (old is None and new is None):
+    if kind != "message" or chat is None or (old is None and new is None):
         return None
     return (chat, new) if new is not None else (old or chat, chat)
 
@@ -100,7 +98,7 @@ def migration(raw: object) -> tuple[int, int] | None:
 def album(raw: object, me: Me, policy: GroupPolicy) -> str | None:
     """The album that this update shows to be meant for the bot. Raises Broken."""
     kind, message = _body(raw)
-    return _text(message, "media_group_id") or None if kind in KINDS[:2] and _is_for(me, message, policy, ()) else None
+    return _text(message, "media_group_id") or None if kind in _MESSAGES and _is_for(me, message, policy, ()) else None
 
 
 def inbound(
@@ -112,28 +110,27 @@ def inbound(
     of the `albums` is meant for the bot even if it alone does not say so.
     """
     kind, message = _body(raw)
-    if kind in KINDS[2:]:
-        return None
     if kind not in KINDS:
         raise Broken(f"unknown kind of update: {_line(kind, 40)}")
     edited = kind == "edited_message"
-    if any(_SERVICE.match(key) for key in message) or (edited and "location" in message):
+    if kind not in _MESSAGES or any(_SERVICE.search(key) for key in message):
         return None
-    if not _is_for(me, message, policy, albums):
+    if not _is_for(me, message, policy, albums) or (edited and "location" in message):  # it moves on by itself
         return None
-    files, note = _attachments(message), _note(message)
-    text = _addressed(_words(message), me)
-    if note or not (text or files):
-        text = f"{text}\n{note or '[A message of a kind that nanomem cannot read yet]'}".strip()
+    files, text = _attachments(message), _addressed(_words(message), me)
+    if _unreadable(message) or not (text or files):
+        text = f"{text}\n[{_unreadable(message) or 'Something'} that nanomem cannot read yet]".strip()
+    origin = _field(message, "forward_origin", dict)
+    sender = _need(message, "from", dict)
     return Inbound(
         address=_address(message, aliases),
         id=str(number(raw)),
         text=text,
-        sender=_sender(_need(message, "from", dict)),
+        sender=Sender(str(_need(sender, "id", int)), _name(sender)),
         sent_at=_when(_need(message, "edit_date" if edited else "date", int)),
         from_owner=owner,
         reply_to=_reply_to(message),
-        forwarded_from=_origin(_field(message, "forward_origin", dict)),
+        forwarded_from=None if origin is None else _author(origin),
         edited=edited,
         attachments=files,
         album=_text(message, "media_group_id") or None,
@@ -145,7 +142,7 @@ def _body(raw: object) -> tuple[str, Raw]:
         raise Broken("the update is no object")
     kinds = [key for key in raw if key != "update_id"]
     if len(kinds) != 1:
-        raise Broken("the update has no content" if not kinds else "the update has several contents")
+        raise Broken("the update has no content, or several")
     return kinds[0], _need(raw, kinds[0], dict)
 
 
@@ -173,13 +170,6 @@ def _line(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _objects(node: Raw, key: str) -> list[Raw]:
-    found = _field(node, key, list) or []
-    if not all(isinstance(one, Mapping) for one in found):
-        raise Broken(f"{key} holds something else than objects")
-    return found
-
-
 def _when(seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)
@@ -205,23 +195,13 @@ def _is_for(me: Me, message: Raw, policy: GroupPolicy, albums: Container[str]) -
         return True
     if policy != "mention":
         return policy == "all"
-    named = command or _named(me).search(_words(message)) or _is_linked(me, message)
-    return bool(named) or _is_reply_to(me, message) or _text(message, "media_group_id") in albums
+    is_named = command or re.search(rf"(?<!\w){_named(me)}", _words(message), re.IGNORECASE)
+    replied_to = _field(_replied(message) or {}, "from", dict) or {}
+    return bool(is_named) or replied_to.get("id") == me.id or _text(message, "media_group_id") in albums
 
 
-def _named(me: Me) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)@{re.escape(me.username or '?')}(?!\w)", re.IGNORECASE)
-
-
-def _is_linked(me: Me, message: Raw) -> bool:
-    """Whether it is named without its @name, as clients do for those that have none."""
-    entities = _objects(message, "entities") + _objects(message, "caption_entities")
-    return any((_field(one, "user", dict) or {}).get("id") == me.id for one in entities)
-
-
-def _is_reply_to(me: Me, message: Raw) -> bool:
-    replied = _replied(message)
-    return replied is not None and (_field(replied, "from", dict) or {}).get("id") == me.id
+def _named(me: Me) -> str:
+    return rf"@{re.escape(me.username or '?')}(?!\w)"
 
 
 def _replied(message: Raw) -> Raw | None:
@@ -235,66 +215,56 @@ def _addressed(text: str, me: Me) -> str:
     text = text.strip()
     if command := _COMMAND.match(text):
         return command[1] + text[command.end() :]
-    pattern = _named(me)
-    first = pattern.match(text)
-    bare = text[first.end() :].lstrip(" ,:\n") if first else text
-    last = [found for found in pattern.finditer(bare) if found.end() == len(bare)]
-    bare = bare[: last[0].start()].rstrip() if last else bare
-    return bare or text
+    bare = re.sub(rf"\A{_named(me)}[\s,:]*|(?<!\w){_named(me)}\Z", "", text, flags=re.IGNORECASE)
+    return bare.strip() or text
 
 
-def _sender(user: Raw) -> Sender:
-    return Sender(str(_need(user, "id", int)), _name(user))
+def _author(message: Raw) -> str:
+    """The name of whoever a message, or the origin of a forwarded one, is from."""
+    for key in ("from", "sender_user", "sender_chat", "chat"):
+        if found := _field(message, key, dict):
+            return _name(found)
+    return _line(_text(message, "sender_user_name") or "somebody", _LONGEST_NAME)
 
 
-def _name(user: Raw) -> str:
-    names = f"{_text(user, 'first_name')} {_text(user, 'last_name')}".strip()
-    return _line(names or _text(user, "username") or str(user.get("id", "somebody")), _LONGEST_NAME)
-
-
-def _origin(origin: Raw | None) -> str | None:
-    """Whose message was forwarded."""
-    if origin is None:
-        return None
-    if user := _field(origin, "sender_user", dict):
-        return _name(user)
-    chat = _field(origin, "sender_chat", dict) or _field(origin, "chat", dict) or {}
-    name = _text(origin, "sender_user_name") or _text(chat, "title")
-    signed = _text(origin, "author_signature")
-    return _line(f"{name} ({signed})" if name and signed else name or signed or "somebody", _LONGEST_NAME)
+def _name(somebody: Raw) -> str:
+    names = f"{_text(somebody, 'first_name')} {_text(somebody, 'last_name')}".strip()
+    return _line(names or _text(somebody, "title") or _text(somebody, "username") or "somebody", _LONGEST_NAME)
 
 
 def _reply_to(message: Raw) -> str | None:
-    replied, outside = _replied(message), _field(message, "external_reply", dict)
-    quote = _text(_field(message, "quote", dict) or {}, "text")
-    if replied is not None:
-        author = _field(replied, "from", dict)
-        name = _name(author) if author else _text(_field(replied, "sender_chat", dict) or {}, "title") or "somebody"
-    elif outside is not None:
-        replied, name = outside, _origin(_field(outside, "origin", dict)) or "somebody"
-    else:
+    """Whose words it replies to, and which: those marked, or else all; of a message elsewhere what is told of it."""
+    elsewhere = _field(message, "external_reply", dict)
+    replied = _replied(message) or elsewhere
+    if replied is None:
         return None
-    named = " ".join(f"[{one.name}]" for one in _attachments(replied))
-    said = quote or _words(replied) or named or _note(replied) or "[something without text]"
+    name = _author(_field(replied, "origin", dict) or replied)
+    quote = _text(_field(message, "quote", dict) or {}, "text")
+    files = " ".join(f"[{one.name}]" for one in _attachments(replied))
+    said = quote or _words(replied) or files or f"[{_unreadable(replied) or 'something without text'}]"
     return f"{name}: {said if len(said) <= _LONGEST_QUOTE else said[: _LONGEST_QUOTE - 1] + '…'}"
 
 
+def _unreadable(message: Raw) -> str:
+    """What there is in it that has no words; "" if there is nothing."""
+    return next((what for key, what in _UNREADABLE.items() if message.get(key)), "")
+
+
 def _attachments(message: Raw) -> tuple[Attachment, ...]:
-    sizes = _objects(message, "photo")
+    sizes, document = _field(message, "photo", list), _field(message, "document", dict)
     if sizes:
-        best = max(sizes, key=lambda one: (_field(one, "width", int) or 0) * (_field(one, "height", int) or 0))
-        return (Attachment("image", "photo.jpg", "image/jpeg", _field(best, "file_size", int), _file_id(best)),)
-    document = _field(message, "document", dict)
+        return (_attachment(sizes[-1], "photo.jpg", "image/jpeg"),)  # the largest is the last
     if document is None or "animation" in message:
         return ()
     media_type = _line(_text(document, "mime_type") or "application/octet-stream", _LONGEST_NAME)
+    return (_attachment(document, _file_name(document), media_type),)
+
+
+def _attachment(file: object, name: str, media_type: str) -> Attachment:
+    if not isinstance(file, Mapping) or not _text(file, "file_id"):
+        raise Broken("a file cannot be fetched")
     kind: Literal["image", "document"] = "image" if media_type in _IMAGES else "document"
-    return (Attachment(kind, _file_name(document), media_type, _field(document, "file_size", int), _file_id(document)),)
-
-
-def _file_id(file: Raw) -> str:
-    _need(file, "file_id", str)
-    return _text(file, "file_id")
+    return Attachment(kind, name, media_type, _field(file, "file_size", int), _text(file, "file_id"))
 
 
 def _file_name(document: Raw) -> str:
@@ -302,29 +272,3 @@ def _file_name(document: Raw) -> str:
     given = re.split(r"[/\\]", _text(document, "file_name"))[-1]
     name = "".join(char for char in given if char.isprintable()).strip()[-_LONGEST_FILE_NAME:]
     return name if name.strip(". ") else "document"
-
-
-def _note(message: Raw) -> str:
-    """What is said of something that nanomem cannot take; "" if there is no such thing."""
-    for key, (what, verb) in _UNHEARD.items():
-        if (found := _field(message, key, dict)) is not None:
-            seconds = _field(found, "duration", int)
-            return f"[{what}{'' if seconds is None else f' of {seconds} s'}, which nanomem cannot {verb} yet]"
-    if (found := _field(message, "sticker", dict)) is not None:
-        return f"[A sticker {_line(_text(found, 'emoji'), 8)}".rstrip() + ", which nanomem cannot see yet]"
-    if (found := _field(message, "venue", dict)) is not None:
-        return f"[A place: {_line(_text(found, 'title') + ', ' + _text(found, 'address'), 200)}]"
-    if (found := _field(message, "location", dict)) is not None:
-        return f"[A location: latitude {_degrees(found, 'latitude')}, longitude {_degrees(found, 'longitude')}]"
-    if (found := _field(message, "contact", dict)) is not None:
-        return f"[A contact: {_name(found)}, {_line(_text(found, 'phone_number'), 40)}]"
-    if (found := _field(message, "poll", dict)) is not None:
-        return f"[A poll: {_line(_text(found, 'question'), 300)}]"
-    return ""
-
-
-def _degrees(place: Raw, key: str) -> str:
-    found = place.get(key)
-    if type(found) not in (int, float):
-        raise Broken(f"{key} is no number")
-    return str(found)[:12]

@@ -6,6 +6,7 @@ Knows nothing of updates, people or turns. Whatever goes wrong leaves as TryLate
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +22,9 @@ from nanomem.errors import Gone, Misuse, Refused, TryLater
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes a bot may fetch: https://core.telegram.org/bots/api#getfile"""
-WRONG_TOKEN_S = 60.0
 
+_TOO_LARGE = "The file is larger than the 20 MB that Telegram lets bots fetch."
+_WRONG_TOKEN_S = 60.0
 _TIMEOUT_S = 20.0
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)  # else Telegram would open any link that a model writes
 _NOT_EDITABLE = ("to edit not found", "can't be edited", "message_id_invalid", "no text in the message to edit")
@@ -85,55 +87,37 @@ class Wire:
         except (ValueError, RuntimeError, httpx.InvalidURL):
             raise Misuse("channels.telegram.proxy is not the address of a proxy that can be used.") from None
 
-    async def start_polling(self) -> None:
-        await self._polling.initialize()
-
-    async def stop_polling(self) -> None:
-        await self._polling.shutdown()
-
     async def close(self) -> None:
         await self._polling.shutdown()
         await self._sending.shutdown()
 
     async def connect(self) -> Me:
         """Who the bot is. A webhook, with which there are no updates to poll for, is taken down."""
-        user = await self._asked(self._bot.get_me)
-        await self._asked(self._bot.delete_webhook)
+        user = await self._asked(self._bot.get_me())
+        await self._asked(self._bot.delete_webhook())
         return Me(user.id, user.username or "")
 
     async def register(self, commands: Sequence[tuple[str, str]]) -> None:
-        await self._asked(lambda: self._bot.set_my_commands(commands))
+        await self._asked(self._bot.set_my_commands(commands))
 
     async def updates(self, offset: int | None, wait_s: int) -> list[object]:
         """The next updates, raw; after at most so many seconds, which may be none."""
         asked = {"offset": offset, "timeout": wait_s, "allowed_updates": list(KINDS)}
         # Spelled so that the library does not point to its own method, which stumbles over what it cannot parse.
-        found = await self._asked(
-            lambda: self._bot.do_api_request("get_Updates", asked, read_timeout=wait_s + _TIMEOUT_S)
-        )
+        found = await self._asked(self._bot.do_api_request("get_Updates", asked, read_timeout=wait_s + _TIMEOUT_S))
         if not isinstance(found, list):
             raise TryLater("Telegram's answer could not be read.")
         return found
 
     async def send(self, chat: int, topic: int | None, part: str) -> int:
         """The id of the new message."""
-        message = await self._shown(
-            part,
-            lambda text, entities: self._bot.send_message(
-                chat, text, entities=entities, message_thread_id=topic, link_preview_options=_NO_PREVIEW
-            ),
-        )
+        message = await self._shown(part, partial(self._bot.send_message, chat, message_thread_id=topic))
         return message.message_id
 
     async def edit(self, chat: int, message: int, part: str) -> None:
         """Idempotent."""
         try:
-            await self._shown(
-                part,
-                lambda text, entities: self._bot.edit_message_text(
-                    text, chat, message, entities=entities, link_preview_options=_NO_PREVIEW
-                ),
-            )
+            await self._shown(part, partial(self._bot.edit_message_text, chat_id=chat, message_id=message))
         except Refused as error:
             if "is not modified" not in error.text:
                 raise
@@ -141,9 +125,9 @@ class Wire:
     async def download(self, file_id: str, to: Path) -> None:
         """At most 20 MB; what was fetched before a failure is left there."""
         try:
-            file = await self._asked(lambda: self._bot.get_file(file_id))
+            file = await self._asked(self._bot.get_file(file_id))
         except Refused as error:
-            raise (too_large("The file") if "too big" in error.text else error) from None
+            raise (Refused(_TOO_LARGE) if "too big" in error.text else error) from None
         url = file.file_path or ""
         if not url.startswith(("https://", "http://")):
             raise Refused("The Bot API server keeps its files where nanomem cannot fetch them.")
@@ -158,30 +142,31 @@ class Wire:
             httpx.AsyncClient(proxy=self._proxy, verify=self._verify, timeout=_TIMEOUT_S) as client,
             client.stream("GET", url, headers=plain) as answer,
         ):
-            if answer.status_code in (401, 429) or answer.status_code >= 500:
-                raise TryLater(f"The file could not be fetched from Telegram (status {answer.status_code}).")
-            if answer.status_code != 200:
+            if answer.status_code == 404:
                 raise Refused("Telegram has that file no longer.")
+            if answer.status_code != 200:
+                raise TryLater(f"The file could not be fetched from Telegram (status {answer.status_code}).")
             async with aiofiles.open(to, "wb") as out:
                 async for chunk in answer.aiter_raw():
                     size += len(chunk)
                     if size > LARGEST_FILE:
-                        raise too_large("The file")
+                        raise Refused(_TOO_LARGE)
                     await out.write(chunk)
 
-    async def _shown(self, part: str, call: Callable[[str, list[MessageEntity]], Awaitable[T]]) -> T:
+    async def _shown(self, part: str, call: Callable[..., Awaitable[T]]) -> T:
         """With formatting, or without it where Telegram does not take that."""
-        text, entities = formatted(part)
+        text, found = formatted(part)
+        entities = [MessageEntity(**entity) for entity in found]
         try:
-            return await self._asked(lambda: call(text, [MessageEntity(**entity) for entity in entities]))
+            return await self._asked(call(text=text, entities=entities, link_preview_options=_NO_PREVIEW))
         except Refused as error:
             if not entities or not any(word in error.text.lower() for word in ("entit", "parse", "url")):
                 raise
-            return await self._asked(lambda: call(sendable(part), []))
+            return await self._asked(call(text=sendable(part), link_preview_options=_NO_PREVIEW))
 
-    async def _asked(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _asked(self, call: Awaitable[T]) -> T:
         try:
-            return await call()
+            return await call
         except errors.TelegramError as error:
             raise self._translated(error) from None
         except (AttributeError, LookupError, TypeError, ValueError):
@@ -195,7 +180,7 @@ class Wire:
             case errors.ChatMigrated():
                 return Moved(error.new_chat_id)
             case errors.InvalidToken():
-                return TryLater(f"Telegram does not accept the bot token; check it ({said}).", WRONG_TOKEN_S)
+                return TryLater(f"Telegram does not accept the bot token; check it ({said}).", _WRONG_TOKEN_S)
             case errors.Conflict():
                 return TryLater(f"Another program polls with this bot's token ({said}).")
             case errors.BadRequest() if any(words in said.lower() for words in _NOT_EDITABLE):
@@ -210,7 +195,3 @@ class Wire:
         for secret in self._secrets:
             text = text.replace(secret, "[token]")
         return text.partition(". Parsing the server response")[0][:300]
-
-
-def too_large(name: str) -> Refused:
-    return Refused(f"{name} is larger than the 20 MB that Telegram lets bots fetch.")

@@ -31,14 +31,6 @@ def is_public(address: str) -> bool:
     return found in _UNICAST and found.is_global and not found.is_multicast and found.scope_id is None
 
 
-def is_loopback(address: str) -> bool:
-    """Whether it is this machine by its own definition."""
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
 def _wrapped(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address that packets to this one end at."""
     if found := address.ipv4_mapped or address.sixtofour:

@@ -1,0 +1,1 @@
+"""How fast, how big and how thrifty nanomem is, measured from outside on the emulators of the tests."""

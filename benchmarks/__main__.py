@@ -1,0 +1,77 @@
+"""`python -m benchmarks [NAME ...] [--json] [--quick]`: runs benchmarks and prints their figures."""
+
+import argparse
+import asyncio
+import json
+import pkgutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from benchmarks import benches, machine
+from benchmarks.figures import Figure, table
+
+LONGEST_S = 90.0
+"""Seconds that one benchmark may take."""
+
+
+class Bench(Protocol):
+    """A module in `benches`. With `quick` it does little, and without litellm if it can, just to be tried."""
+
+    NAME: str
+
+    async def measure(self, folder: Path, quick: bool) -> list[Figure]:
+        """Its figures; `folder` is empty and its own."""
+
+
+def known() -> dict[str, Bench]:
+    """All benchmarks by name."""
+    names = (found.name for found in pkgutil.iter_modules(benches.__path__))
+    modules = [cast(Bench, import_module(f"{benches.__name__}.{name}")) for name in names]
+    return {module.NAME: module for module in modules}
+
+
+async def measured(bench: Bench, quick: bool) -> list[Figure]:
+    """The figures of one. Raises TimeoutError."""
+    with tempfile.TemporaryDirectory(prefix="nanomem-bench-") as folder:
+        async with asyncio.timeout(LONGEST_S):
+            return await bench.measure(Path(folder), quick)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs what is asked for, all of it if nothing is named."""
+    all_of_them = known()
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures nanomem on this machine.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(all_of_them))
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--quick", action="store_true", help="only try whether the benchmarks work")
+    asked = parser.parse_args(arguments)
+    if unknown := set(asked.names) - set(all_of_them):
+        parser.error(f"no benchmark is called {unknown.pop()}; there are {', '.join(all_of_them)}")
+    if sys.platform != "linux":
+        parser.error("what a process uses is read from /proc, so this needs Linux")
+    with tempfile.TemporaryDirectory() as folder:
+        header = machine.described(Path(folder))
+    found: dict[str, list[Figure]] = {}
+    wanted = asked.names or list(all_of_them)
+    for name in wanted:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            found[name] = asyncio.run(measured(all_of_them[name], asked.quick))
+        except TimeoutError:
+            print(f"{name} was given up: it took too long", file=sys.stderr)
+    if asked.json:
+        benches_found = {name: [figure.summary() for figure in figures] for name, figures in found.items()}
+        print(json.dumps({"machine": header, "benches": benches_found}, indent=1))
+    else:
+        print(", ".join(f"{key} {value}" for key, value in header.items()))
+        for name, figures in found.items():
+            print("", f"## {name}", *table(figures), sep="\n")
+    return int(found.keys() != set(wanted))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

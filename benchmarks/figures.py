@@ -1,0 +1,66 @@
+"""What a benchmark finds: named values with a unit, and how they are summed up.
+
+Pure: knows nothing of what was measured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one thing measured gave, each time it was measured. `at_most` is what the median is meant to stay below."""
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    at_most: float | None = None
+
+    @property
+    def p50(self) -> float:
+        """The median."""
+        return quantile(self.values, 0.5)
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether there is a target and the median is above it."""
+        return self.at_most is not None and self.p50 > self.at_most
+
+    def summary(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "p50": self.p50,
+            "p95": quantile(self.values, 0.95),
+            "min": min(self.values),
+            "max": max(self.values),
+            "n": len(self.values),
+            "at_most": self.at_most,
+            "missed": self.is_missed,
+        }
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """By nearest rank: always one of the values, which must not be empty."""
+    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
+
+
+def table(figures: Sequence[Figure]) -> list[str]:
+    """A line for each figure, under a heading."""
+    rows: list[tuple[str, ...]] = [("", "p50", "p95", "min", "max", "n", "unit", "target")]
+    for figure in figures:
+        found = figure.summary()
+        target = "" if figure.at_most is None else f"{'MISSED' if figure.is_missed else 'met'} {figure.at_most:g}"
+        numbers = (_short(found[key]) for key in ("p50", "p95", "min", "max"))
+        rows.append((figure.name, *numbers, str(len(figure.values)), figure.unit, target))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    line = "  ".join(f"{{:{'<' if i in (0, 6, 7) else '>'}{width}}}" for i, width in enumerate(widths))
+    return [line.format(*row).rstrip() for row in rows]
+
+
+def _short(value: float) -> str:
+    """Three digits that count, and never a power of ten."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:#.3g}".rstrip(".")

@@ -1,0 +1,298 @@
+"""The real daemon as a process, between a Telegram and a model provider on loopback, and what its files then tell.
+
+Knows nothing of the inside: only settings, the home's files and formats, the log on stderr, and the networks.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+from tests.emulators import OpenAIServer, TelegramServer
+from tests.guard import sitecustomize as guard
+
+CHECKOUT = Path(__file__).parent.parent.parent
+TOKEN = "7654321:AAcanary-token_0123456789abcdefghijk"
+KEY = "sk-canary-0123456789abcdefghij"
+OWNER = 42
+OTHERS = (7, 8, 9, *range(100, 120))
+PLACEHOLDER = "…"
+REPLIES = ("Welcome", "New session started.", "Stopped.", "Nothing ", "/new: ", "Model: ", "Unknown command ")
+GIVEN_UP_S = 40.0
+
+Json = dict[str, Any]
+
+
+class DaemonProcess:
+    """One life of `nanomem run`. `log` holds its events, `lines` all it wrote to stderr."""
+
+    def __init__(self, environ: Mapping[str, str], lines: list[str]) -> None:
+        self.log: list[Json] = []
+        self.lines = lines
+        self._environ = environ
+        self._heard = asyncio.Event()
+
+    async def start(self) -> Self:
+        """Returns as soon as the process is there."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "nanomem", "run"),
+            env=dict(self._environ),
+            cwd=CHECKOUT,
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            limit=2**24,
+        )
+        self._listening = asyncio.create_task(self._listen())
+        return self
+
+    async def ready(self) -> Self:
+        """Returns once it serves."""
+        await self.until("daemon.ready")
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def events(self, name: str) -> list[Json]:
+        return [event for event in self.log if event.get("event") == name]
+
+    async def until(self, name: str, count: int = 1, within_s: float = GIVEN_UP_S) -> Json:
+        """The `count`-th event of that name."""
+        async with asyncio.timeout(within_s):
+            while len(found := self.events(name)) < count:
+                if self._listening.done():
+                    raise AssertionError("the daemon has ended:\n" + "".join(self.lines[-20:]))
+                await self._heard.wait()
+        return found[count - 1]
+
+    async def dies_after(self, seconds: float) -> None:
+        """Lets it live for so long, then kill -9."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._process.wait()
+        except TimeoutError:
+            pass
+        await self.kill()
+
+    async def kill(self) -> None:
+        """kill -9; what it had written to its log is still read."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.exit_code()
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self._process.terminate()
+
+    async def exit_code(self, within_s: float = GIVEN_UP_S) -> int:
+        """Waits for its end."""
+        async with asyncio.timeout(within_s):
+            await self._listening
+            return await self._process.wait()
+
+    async def stops(self) -> None:
+        """A clean stop."""
+        self.terminate()
+        assert await self.exit_code() == 0, "".join(self.lines[-20:])
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        async for raw in self._process.stderr:
+            line = raw.decode("utf-8", "replace")
+            self.lines.append(line)
+            try:
+                self.log.append(json.loads(line))
+            except ValueError:
+                pass
+            self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._heard.set()
+        self._heard = asyncio.Event()
+
+
+@dataclass
+class World:
+    """What outlives a daemon: its home, the two networks, and all that its lives wrote to their logs."""
+
+    home: Path
+    telegram: TelegramServer
+    model: OpenAIServer
+    lines: list[str] = field(default_factory=list)
+    lives: list[DaemonProcess] = field(default_factory=list)
+
+    def environ(self, **settings: str) -> dict[str, str]:
+        """A whole environment; `agents__defaults__model="..."` is a setting, names in capitals are variables."""
+        person = self.home.parent / "person"
+        person.mkdir(parents=True, exist_ok=True)
+        given = {
+            "agents__defaults__model": "offline",
+            "providers__openai__api_base": self.model.base_url,
+            "providers__openai__api_key": KEY,
+            "channels__telegram__enabled": "true",
+            "channels__telegram__token": TOKEN,
+            "channels__telegram__base_url": self.telegram.base_url,
+            "channels__telegram__base_file_url": self.telegram.base_file_url,
+            "channels__telegram__allow_from": ",".join(map(str, (OWNER, *OTHERS))),
+            "channels__telegram__owner": str(OWNER),
+        } | settings
+        return {
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            "HOME": str(person),
+            "LANG": "C.UTF-8",
+            "NANOMEM_HOME": str(self.home),
+            "PYTHONPATH": str(Path(guard.__file__).parent),
+        } | {name if name.isupper() else f"NANOMEM__{name.upper()}": value for name, value in given.items() if value}
+
+    async def daemon(self, model: str = "offline", **settings: str) -> DaemonProcess:
+        """A new life, begun but perhaps not ready; an empty setting is left out."""
+        environ = self.environ(agents__defaults__model=model, **settings)
+        self.lives.append(DaemonProcess(environ, self.lines))
+        return await self.lives[-1].start()
+
+    async def nanomem(self, *arguments: str, **settings: str) -> tuple[int, str, str]:
+        """Another command on the same home: its exit code, stdout and stderr."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "nanomem", *arguments),
+            env=self.environ(**settings),
+            cwd=CHECKOUT,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        self.lines.append(err.decode())
+        return process.returncode or 0, out.decode(), err.decode()
+
+    async def messages_in_flight(self) -> Json:
+        """What `status --json` says of messages."""
+        code, out, err = await self.nanomem("status", "--json")
+        assert code == 0, err
+        counts: Json = json.loads(out)["messages"]
+        return counts
+
+    # What the networks saw.
+
+    @property
+    def api_calls(self) -> int:
+        """Of both networks, without the polling."""
+        return sum(call.method != "getUpdates" for call in self.telegram.calls) + len(self.model.requests)
+
+    async def shows(self, text: str, chat: int = OWNER, count: int = 1, topic: int | None = None) -> None:
+        """Waits until so many messages with that text stand in the chat."""
+        await self.until(lambda: sum(text in shown for shown in self.answers(chat, topic)) >= count, self.answers, chat)
+
+    async def settled(self, chat: int, *texts: str, key: str = "", topic: int | None = None) -> None:
+        """Waits until all of that is answered, in the log and on the screen."""
+        await self.until(lambda: self.is_settled(chat, texts, key, topic), self.answers, chat)
+
+    async def until(self, predicate: Callable[[], object], explain: Callable[..., object] = str, *about: Any) -> None:
+        """Waits for something at Telegram's end."""
+        try:
+            await self.telegram.wait_for(predicate, GIVEN_UP_S)
+        except TimeoutError:
+            raise AssertionError(f"still not: {explain(*about)}\n{''.join(self.lines[-20:])}") from None
+
+    async def until_called(self, times: int, or_else: Callable[[], object]) -> None:
+        """Waits for so many more calls at either network, or until `or_else`."""
+        goal = self.api_calls + times
+        reached = [
+            asyncio.create_task(server.wait_for(lambda: self.api_calls >= goal or or_else(), GIVEN_UP_S))
+            for server in (self.telegram, self.model)
+        ]
+        try:
+            await asyncio.wait(reached, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in reached:
+                task.cancel()
+            await asyncio.gather(*reached, return_exceptions=True)
+
+    def answers(self, chat: int = OWNER, topic: int | None = None) -> list[str]:
+        """What stands in a chat, without placeholders."""
+        return [text for text in self.telegram.visible(chat, topic) if text != PLACEHOLDER]
+
+    # What the files tell.
+
+    def log_of(self, key: str) -> Path | None:
+        """The session file of an address, in whatever space."""
+        return next(self.home.glob(f"**/sessions/{quote(key, safe='')}.jsonl"), None)
+
+    def records(self, key: str = f"telegram:{OWNER}") -> list[Json]:
+        """All records of a session; a line that is still being written is no record yet."""
+        path = self.log_of(key)
+        lines = path.read_bytes().splitlines(keepends=True) if path else []
+        return [json.loads(line) for line in lines if line.endswith(b"\n") and line.strip()]
+
+    def said(self, key: str = f"telegram:{OWNER}") -> list[Json]:
+        """The messages among them."""
+        return [record for record in self.records(key) if "role" in record]
+
+    def heard(self, key: str = f"telegram:{OWNER}") -> list[str]:
+        """What people said, as the log has it."""
+        return [record["content"] for record in self.said(key) if record["role"] == "user"]
+
+    def ends(self, key: str = f"telegram:{OWNER}") -> list[Json]:
+        """The last record of each turn that has one."""
+        return [record for record in self.said(key) if "end" in record]
+
+    def is_settled(self, chat: int, texts: Sequence[str], key: str = "", topic: int | None = None) -> bool:
+        """Whether all of that is answered, in the log and on the screen."""
+        key = key or f"telegram:{chat}"
+        said = self.said(key)
+        ended = {record["turn"] for record in said if "end" in record}
+        heard = Counter(record["content"] for record in said if record["role"] == "user" and record["turn"] in ended)
+        return not Counter(texts) - heard and self._shown(chat, topic) == [end["content"] for end in self.ends(key)]
+
+    def _shown(self, chat: int, topic: int | None = None) -> list[str]:
+        """The answers, without replies to commands."""
+        return [text for text in self.answers(chat, topic) if not text.startswith(REPLIES)]
+
+    def check(self, chat: int, texts: Sequence[str]) -> None:
+        """The promise: each message in the log once and in order, in a turn with one end, each end shown once."""
+        key = f"telegram:{chat}"
+        said = self.said(key)
+        assert self.heard(key) == list(texts), key
+        assert [record["n"] for record in said] == list(range(1, len(said) + 1)), key
+        turns = [record["turn"] for record in said]
+        order = list(dict.fromkeys(turns))
+        assert turns == sorted(turns, key=order.index), f"{key}: a turn is torn"
+        for turn in order:
+            records = [record for record in said if record["turn"] == turn]
+            assert [("end" in record) for record in records] == [False] * (len(records) - 1) + [True], turn
+            calls = [call["id"] for record in records for call in record.get("tool_calls", ())]
+            assert sorted(r["tool_call_id"] for r in records if r["role"] == "tool") == sorted(calls), turn
+        assert self._shown(chat) == [end["content"] for end in self.ends(key)], key
+
+    def leaks(self) -> list[str]:
+        """Where the token or the key can be read but should not; where something left this machine."""
+        secrets = (TOKEN, TOKEN.partition(":")[2], KEY)
+        places = {f"log line: {line}": line for line in self.lines}
+        places |= {str(path): path.read_bytes().decode("latin-1") for path in self.home.rglob("*") if path.is_file()}
+        places |= {f"request {n}": body.decode() for n, body in enumerate(self.model.raw_requests)}
+        places |= {f"call {n} {call.method}": repr(call.params) for n, call in enumerate(self.telegram.calls)}
+        found = [place for place, text in places.items() if any(secret in text for secret in secrets)]
+        return found + [line for line in self.lines if "tests/guard:" in line]
+
+
+@asynccontextmanager
+async def a_world(folder: Path) -> AsyncIterator[World]:
+    """Both networks; in the end every daemon is gone, and no secret is where it does not belong."""
+    async with TelegramServer(TOKEN) as telegram, OpenAIServer(api_key=KEY) as model:
+        world = World(folder / "home", telegram, model)
+        try:
+            yield world
+        finally:
+            for life in world.lives:
+                await life.kill()
+        assert world.leaks() == []
+        assert model.violations == []
+        assert not [line for line in world.lines if "lane.bug" in line]

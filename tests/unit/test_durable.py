@@ -1,0 +1,158 @@
+"""The only code that syncs: what is on disk afterwards, also when the disk takes no more."""
+
+import asyncio
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanomem.errors import CannotStore
+from nanomem.stores import durable
+
+Environment = Callable[[Path], dict[str, str]]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_file_begins_with_its_header(tmp_path: Path) -> None:
+    """It and its folders are its owner's alone."""
+    path = tmp_path / "a" / "b" / "log.jsonl"
+    durable.append(path, b"one\n", header=b"head\n")
+    durable.append(path, b"two\n", header=b"head\n")
+    assert path.read_bytes() == b"head\none\ntwo\n"
+    assert [mode(path), mode(path.parent), mode(path.parent.parent)] == [0o600, 0o700, 0o700]
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    """One that a failed write left behind gets its header, too."""
+    path = tmp_path / "log"
+    path.touch()
+    durable.append(path, b"one\n", header=b"head\n")
+    assert path.read_bytes() == b"head\none\n"
+
+
+def test_a_torn_line_is_ended_and_stays(tmp_path: Path) -> None:
+    """It spoils nothing that comes after it."""
+    path = tmp_path / "log"
+    path.write_bytes(b"one\nto")
+    durable.append(path, b"two\n")
+    assert path.read_bytes() == b"one\nto\ntwo\n"
+
+
+lines = st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"") + b"\n"), max_size=4).map(b"".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(written=st.lists(lines, min_size=1, max_size=4), torn=st.integers(0, 30))
+def test_whatever_was_torn_the_rest_is_there(tmp_path: Path, written: list[bytes], torn: int) -> None:
+    """Cut anywhere, what is appended afterwards is whole, and what stood before the cut too."""
+    path = tmp_path / "log"
+    path.unlink(missing_ok=True)
+    for data in written:
+        durable.append(path, data)
+    whole = path.read_bytes()
+    assert whole == b"".join(written)
+    left = whole[: len(whole) - torn]
+    path.write_bytes(left)
+    durable.append(path, b"after\n")
+    assert path.read_bytes().startswith(left) and path.read_bytes().endswith(b"after\n")
+    assert path.read_bytes().splitlines()[-1] == b"after"
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """Nothing else is left in the folder; it is its owner's alone, whoever it was before."""
+    path = tmp_path / "new" / "file"
+    durable.replace(path, b"one")
+    path.chmod(0o644)
+    durable.replace(path, b"two" * 100_000)
+    assert path.read_bytes() == b"two" * 100_000
+    assert list(path.parent.iterdir()) == [path]
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A folder in its place, a file where its folder should be, a name that is too long: nothing changes."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"kept")
+    for path in (tmp_path / "folder", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        for write in (durable.append, durable.replace):
+            with pytest.raises(CannotStore, match="Cannot write"):
+                write(path, b"data\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    assert (tmp_path / "file").read_bytes() == b"kept" and not list((tmp_path / "folder").iterdir())
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from nanomem.errors import CannotStore
+from nanomem.stores import durable
+
+folder = Path(sys.argv[1])
+log, file, new = folder / "log", folder / "file", folder / "new"
+durable.append(log, b"one\\nto")
+durable.replace(file, b"before")
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+for write, path in ((durable.append, log), (durable.append, new), (durable.replace, file)):
+    try:
+        write(path, b"x" * 1000 + b"\\n")
+    except CannotStore as error:
+        assert str(path) in error.text
+    else:
+        raise AssertionError(write)
+assert log.read_bytes() == b"one\\nto"
+assert file.read_bytes() == b"before"
+assert new.read_bytes() == b""
+assert sorted(path.name for path in folder.iterdir()) == ["file", "log", "new"]
+durable.append(log, b"short\\n")
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+durable.append(log, b"x" * 1000 + b"\\n")
+durable.append(new, b"first\\n", b"head\\n")
+durable.replace(file, b"x" * 1000)
+assert log.read_bytes() == b"one\\nto\\nshort\\n" + b"x" * 1000 + b"\\n"
+assert new.read_bytes() == b"head\\nfirst\\n"
+assert file.read_bytes() == b"x" * 1000
+"""
+
+
+def test_a_full_disk_leaves_the_files_as_they_were(tmp_path: Path, guarded_env: Environment) -> None:
+    """Not a byte of what failed stays, no draft takes room, and it goes on when there is room again."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(folder)],
+        env=guarded_env(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_write_is_finished_though_its_caller_is_cancelled() -> None:
+    """The caller learns that it was cancelled, and only when the write is over."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    loop, done = asyncio.get_running_loop(), []
+
+    def work(name: str) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
+        done.append(name)
+
+    writing = asyncio.create_task(durable.finished(work, "it"))
+    await begun.wait()
+    writing.cancel()
+    await asyncio.sleep(0)
+    assert not writing.done() and done == []
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert done == ["it"]
