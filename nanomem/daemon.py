@@ -172,7 +172,8 @@ async def assembled(
 
 async def _restore_aliases(home: Home, box: inbox.SqliteInbox) -> None:
     """What the bus knew of chats that changed their id, read from the logs again."""
-    for path in (home.spaces).glob("*/sessions/*.jsonl"):
+    roots = [home.workspace, *home.spaces.glob("*")]
+    for path in (path for root in roots for path in (root / "sessions").glob("telegram*.jsonl")):
         records = await asyncio.to_thread(lambda log: list(read_all(log)), path)
         old = next((record.key for record in records if isinstance(record, Metadata)), "")
         for record in records:

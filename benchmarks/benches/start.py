@@ -16,8 +16,8 @@ NAME = "start"
 
 async def measure(folder: Path, quick: bool) -> list[Figure]:
     """See the module."""
-    figures = await _offline(folder, 1 if quick else 7)
-    return figures if quick else [*figures, *await _telegram(folder, 3)]
+    figures = await _offline(folder, 1 if quick else 5)
+    return figures if quick else [*figures, *await _telegram(folder, 2)]
 
 
 async def _offline(folder: Path, times: int) -> list[Figure]:

@@ -31,6 +31,7 @@ class Delivery:
         self._address = outbound.address
         self._placed = list(outbound.placed)
         self._grown = asyncio.Event()
+        self._not_before = 0.0
 
     async def open(self) -> None:
         """Puts the placeholder up, if the network lets us now; if not, `finish` will."""
@@ -39,6 +40,8 @@ class Delivery:
         try:
             await self._place()
         except (TryLater, Refused, CannotStore) as error:
+            if isinstance(error, TryLater) and error.after_s:
+                self._not_before = self._clock.monotonic() + error.after_s
             log.info("delivery.no_placeholder", address=self._address, reason=error.text)
 
     def show(self, text: str) -> None:
@@ -69,6 +72,8 @@ class Delivery:
 
         Waits for as long as the network is away; what it refuses for good is logged and given up.
         """
+        if (wait := self._not_before - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
         try:
             for index, part in enumerate(self._channel.parts(text)):
                 await self._deliver(index, part)

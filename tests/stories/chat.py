@@ -54,7 +54,7 @@ class World:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     channels: Sequence[Channel] = ()
     limits: PromptLimits = LIMITS
-    daily: DailyLimits = DailyLimits()
+    daily: DailyLimits = field(default_factory=DailyLimits)
     rounds: int = 5
 
     def records(self, address: str = "fake:42") -> list[Record]:
