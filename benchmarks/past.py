@@ -1,6 +1,7 @@
 """Sessions that look as if people had talked in them for long, in the layout of the session log."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 
 from nanomem.home import Home, make
@@ -29,6 +30,8 @@ def write(home: Home, key: str, messages: int, unconsolidated: int | None = None
             add(_message(n, f"{key}#{(n + 1) // 2}", at))
             if unconsolidated is not None and n == messages - unconsolidated:
                 add(Reset(through=n, timestamp=at))
+        file.flush()
+        os.fsync(file.fileno())  # else the first turn would have to
 
 
 def _message(n: int, turn: str, at: datetime) -> UserMessage | AssistantMessage:

@@ -243,7 +243,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        return value.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
     if isinstance(value, list):
         return "\n".join(str(part.get("text", "")) for part in value if isinstance(part, dict))
     raise BadRecord("content is no text")

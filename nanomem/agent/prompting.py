@@ -3,6 +3,7 @@
 Knows memory, templates and token counts through their ports; the wording and order are `prompt.py`'s.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -78,12 +79,13 @@ class Prompter:
         if prefix is None or self._is_cold(conversation, own, now):
             prefix = conversation.prefix = await self._prefix(conversation, own, files, now)
         senders = {m.sender.name: None for m in conversation.session.last_turn() if isinstance(m, UserMessage)}
+        changes = "" if files == prefix.files else await asyncio.to_thread(memory_changes, prefix.files, files)
         context = self._templates.render(
             "context",
             now=f"{now.astimezone(self.limits.zone):%Y-%m-%d %H:%M %A} ({self.limits.zone})",
             channel=conversation.key.partition(":")[0],
             sender=", ".join(filter(None, senders)),
-            memory_changes=memory_changes(prefix.files, files)[:LONGEST_CHANGES],
+            memory_changes=changes[:LONGEST_CHANGES],
         )
         return Tail(own, context, await self._tokenizer.count(context), images)
 

@@ -5,6 +5,7 @@ Knows no table of its own.
 """
 
 import asyncio
+import itertools
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -117,7 +118,8 @@ def _connect_or_put_aside(path: Path, tables: Sequence[str]) -> sqlite3.Connecti
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
             raise Stop(f"Cannot open {path}: {error}.") from error
-        aside = path.with_name(f"{path.name}.damaged")
+        numbers = itertools.count(1)
+        aside = next(at for n in numbers if not (at := path.with_name(f"{path.name}.damaged-{n}")).exists())
         log.error("database.damaged", path=str(path), kept_as=str(aside), reason=str(error))
         for suffix in ("", "-wal", "-shm"):
             if (part := path.with_name(path.name + suffix)).exists():

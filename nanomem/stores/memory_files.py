@@ -1,6 +1,9 @@
 """The three memory files of a space, as a person may have left them: any encoding, any size, or not at all."""
 
 import asyncio
+import errno
+import os
+import stat
 from pathlib import Path
 
 import structlog
@@ -33,8 +36,7 @@ class PlainMemory:
 
     def _text(self, path: Path) -> str:
         try:
-            with path.open("rb") as file:
-                data = file.read(LARGEST + 1)
+            data = _regular(path)
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -55,3 +57,15 @@ class PlainMemory:
         if (path, reason, size) not in self._reported:
             self._reported.add((path, reason, size))
             log.warning("memory.damaged", file=path.name, reason=reason)
+
+
+def _regular(path: Path) -> bytes:
+    """The beginning of a file; a pipe or device in its place is refused, not waited for. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(LARGEST + 1)
+    finally:
+        os.close(fd)

@@ -136,7 +136,7 @@ async def test_a_damaged_file_is_put_aside_and_said(path: Path, damage: str) -> 
             assert await notes(database) == []
             await database.run(note("fresh"))
     assert [event["event"] for event in events] == ["database.damaged"]
-    assert path.with_name("bus.db.damaged").read_bytes() == broken
+    assert path.with_name("bus.db.damaged-1").read_bytes() == broken
     async with opened(path) as database:
         assert await notes(database) == ["fresh"]
 
