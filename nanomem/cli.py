@@ -143,9 +143,9 @@ def run(ctx: typer.Context) -> int:
     """Serve all enabled channels until stopped."""
     interactive = sys.stdin.isatty() and not ctx.obj.settings().channels.telegram.enabled
     home, settings = ctx.obj.ready(quiet=interactive)
-    from nanomem import daemon
+    from nanomem import running
 
-    return daemon.run(home, settings, ctx.obj.environ, interactive)
+    return running.run(home, settings, ctx.obj.environ, interactive)
 
 
 @app.command()
@@ -160,18 +160,18 @@ def chat(
     if message is not None and not message.strip():
         raise Misuse("--message is empty; say something.")
     home, settings = ctx.obj.ready()
-    from nanomem import daemon
+    from nanomem import running
 
-    return daemon.chat(home, settings, ctx.obj.environ, message, session)
+    return running.chat(home, settings, ctx.obj.environ, message, session)
 
 
 @app.command()
 def pair(ctx: typer.Context) -> None:
     """Print a code; who sends it to the bot may talk to it."""
     home, settings = ctx.obj.ready()
-    from nanomem import daemon
+    from nanomem import running
 
-    code = daemon.pair(home, settings, ctx.obj.environ)
+    code = running.pair(home, settings, ctx.obj.environ)
     print(code)
     print(f"Who sends this to the bot within 15 minutes may talk to it: /start {code}", file=sys.stderr)
 
@@ -181,9 +181,9 @@ def status(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help
     """Say whether it runs, and what there is."""
     from json import dumps
 
-    from nanomem import daemon
+    from nanomem import running
 
-    found = daemon.status(ctx.obj.place(), ctx.obj.settings(), ctx.obj.environ)
+    found = running.status(ctx.obj.place(), ctx.obj.settings(), ctx.obj.environ)
     print(dumps(found, ensure_ascii=False) if json else "\n".join(status_lines(found)))
 
 

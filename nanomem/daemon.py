@@ -1,27 +1,20 @@
-"""Putting the parts together, and running them: the only place that knows concrete classes.
-
-Imported by nobody but the command line.
-"""
+"""Putting the parts together, and serving until told to stop: the only place that knows concrete classes."""
 
 import asyncio
 import os
-import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from nanomem import __version__
-from nanomem import chat as client
 from nanomem import status as reports
 from nanomem.access import TelegramDoor
-from nanomem.agent.answering import Answering
+from nanomem.agent.answering import Answering, close_orphan
 from nanomem.agent.asking import Asker, DailyLimits
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
@@ -33,8 +26,8 @@ from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
 from nanomem.bus import Bus
 from nanomem.channels.terminal import TerminalChannel
-from nanomem.errors import Refused, Stop
-from nanomem.home import Home, Lock, holder
+from nanomem.errors import Refused
+from nanomem.home import Home
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
 from nanomem.ports import Channel, Clock, Model, SessionLog, Tokenizer
@@ -44,7 +37,7 @@ from nanomem.stores import counters, inbox, pairing
 from nanomem.stores.database import Database
 from nanomem.stores.memory_files import PlainMemory
 from nanomem.stores.received import ReceivedFiles
-from nanomem.stores.session_log import JsonlSessionLog, read_all
+from nanomem.stores.session_log import JsonlSessionLog, path_of, read_all
 from nanomem.stores.templates import JinjaTemplates
 from nanomem.tools.workbench import Workbench, load_tools
 
@@ -53,10 +46,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-
 STOP_WITHIN_S = 30.0
-LISTENS_WITHIN_S = 10.0
+WARM_UP_AFTER_S = 0.3
 TABLES = (inbox.TABLES, counters.TABLES, pairing.TABLES)
 
 
@@ -108,7 +99,8 @@ class Daemon:
                 serving.cancel()
 
     async def _warm_up(self) -> None:
-        """Loads in the background what the first message would wait for."""
+        """Loads in the background what the first message would wait for, once the start itself is over."""
+        await self.loop.clock.sleep(WARM_UP_AFTER_S)
         await self.model.warm_up()
         await self.tokenizer.count("")
 
@@ -121,7 +113,6 @@ async def assembled(
     clock = SystemClock()
     telegram = settings.channels.telegram
     async with AsyncExitStack() as stack:
-        is_new = not (home.state / "bus.db").exists()
         database = await Database.open(home.state / "bus.db", TABLES)
         stack.push_async_callback(database.close)
         box = inbox.SqliteInbox(database)
@@ -134,8 +125,6 @@ async def assembled(
             settings.memory.spaces,
             lambda code: codes.redeem(code, clock.now()),
         )
-        if is_new:
-            await _restore_aliases(home, box)
         core = _core(home, settings, environ, clock, database, logs, door)
         outside: list[Channel] = []
 
@@ -158,6 +147,9 @@ async def assembled(
             await logs.append(door.space(old), old, [Alias(key=new, timestamp=clock.now())])
             await box.alias(old, new)
 
+        if await database.is_new():
+            await _recover(home, door, box, core.conversations)
+            await database.is_complete()
         if networks and telegram.enabled:
             channel = _telegram(settings, environ, door, clock, await box.aliases(), moved, core.commands.menu)
             stack.push_async_callback(channel.close)
@@ -170,15 +162,19 @@ async def assembled(
         yield Daemon(bus, loop, terminal, tuple(outside), core.asker.model, core.tokenizer)
 
 
-async def _restore_aliases(home: Home, box: inbox.SqliteInbox) -> None:
-    """What the bus knew of chats that changed their id, read from the logs again."""
-    roots = [home.workspace, *home.spaces.glob("*")]
-    for path in (path for root in roots for path in (root / "sessions").glob("telegram*.jsonl")):
+async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:
+    """What a bus that was lost knew and the logs still tell: chats that changed their id, turns cut short."""
+    for path in [path for root in (home.workspace, *home.spaces.glob("*")) for path in root.glob("sessions/*.jsonl")]:
         records = await asyncio.to_thread(lambda log: list(read_all(log)), path)
-        old = next((record.key for record in records if isinstance(record, Metadata)), "")
+        key = next((record.key for record in records if isinstance(record, Metadata)), "")
+        if path != path_of(door.space(key), key):
+            continue
         for record in records:
-            if old and isinstance(record, Alias):
-                await box.alias(old, record.key)
+            if isinstance(record, Alias):
+                await box.alias(key, record.key)
+        conversation = await conversations.open(key)
+        await conversation.refresh()
+        await close_orphan(conversation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,126 +262,3 @@ def _telegram(
         aliases=aliases,
         on_migration=moved,
     )
-
-
-# --- what the commands do
-
-
-def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
-    """The daemon, until SIGTERM or SIGINT, or with `interactive` until the person at the terminal leaves."""
-    if interactive and settings.channels.telegram.enabled:
-        interactive = False
-    with Lock(home):
-        return asyncio.run(_run(home, settings, environ, interactive))
-
-
-async def _run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with assembled(home, settings, environ, networks=True) as daemon:
-        if interactive:
-            menu = daemon.loop.commands.menu
-            await daemon.serve(
-                _first(_converse(home, menu, "terminal:local", settings.agents.defaults.model), stopping.wait())
-            )
-        else:
-            await daemon.serve(stopping.wait())
-    return 0
-
-
-def chat(home: Home, settings: Settings, environ: Mapping[str, str], message: str | None, session: str) -> int:
-    """Talks through the daemon of this home, or runs the loop itself for as long as that takes.
-
-    With a message: prints the answer alone and returns 1 if the turn failed.
-    """
-    return asyncio.run(_chat(home, settings, environ, message, session))
-
-
-async def _chat(home: Home, settings: Settings, environ: Mapping[str, str], message: str | None, session: str) -> int:
-    failed: list[bool] = []
-
-    async def talk() -> None:
-        if message is None:
-            menu = (await _control(home, "menu"))["commands"]
-            return await _converse(home, menu, session, settings.agents.defaults.model)
-        text, end = await _patiently(lambda: client.ask(home.socket, session, message))
-        failed.append(end == "failed")
-        print(text, file=sys.stderr if end == "failed" else sys.stdout)
-
-    if holder(home) is not None:
-        await talk()
-    else:
-        with Lock(home):
-            async with assembled(home, settings, environ, networks=False) as daemon:
-                await daemon.serve(talk())
-    return int(any(failed))
-
-
-def pair(home: Home, settings: Settings, environ: Mapping[str, str]) -> str:
-    """A one-time code; see `stores/pairing.py`."""
-
-    async def alone() -> str:
-        with Lock(home):
-            database = await Database.open(home.state / "bus.db", TABLES)
-            try:
-                return await pairing.Pairings(database).new_code(SystemClock().now())
-            finally:
-                await database.close()
-
-    async def code() -> str:
-        return str((await _control(home, "pair"))["code"]) if holder(home) is not None else await alone()
-
-    return asyncio.run(code())
-
-
-def status(home: Home, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the daemon says of itself, or what the files of a home without one tell."""
-    return asyncio.run(_status(home, settings, environ))
-
-
-async def _status(home: Home, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
-    if holder(home) is not None:
-        return await _control(home, "status")
-    defaults = settings.agents.defaults
-    states = {"telegram": reports.channel_state(settings.channels.telegram.enabled, None)}
-    counts, spent = None, None
-    if (home.state / "bus.db").exists():
-        with Lock(home):
-            database = await Database.open(home.state / "bus.db", TABLES)
-            day = SystemClock().now().astimezone(zone(defaults.timezone, environ)).date().isoformat()
-            try:
-                counts = await inbox.SqliteInbox(database).counts()
-                spent = await counters.SqliteMeter(database).spent(day)
-            finally:
-                await database.close()
-    return reports.compose(home.path, defaults.model, None, states, counts, spent)
-
-
-async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str, model: str) -> None:
-    if sys.stdin.isatty():
-        print(f"nanomem {__version__}, model {model}. /help lists all commands, Ctrl-D leaves.")
-    await _patiently(lambda: client.converse(home.socket, session, menu, home.state / "terminal_history"))
-
-
-async def _control(home: Home, name: str) -> dict[str, Any]:
-    return await _patiently(lambda: client.control(home.socket, name, {}))
-
-
-async def _patiently(connected: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Does it once the daemon listens, which it may only be about to do. Raises Stop."""
-    for _ in range(int(LISTENS_WITHIN_S / 0.01)):
-        try:
-            return await connected()
-        except (FileNotFoundError, ConnectionRefusedError):
-            await asyncio.sleep(0.01)
-    raise Stop("The daemon of this home does not listen. Look into its log, or stop it and start it again.")
-
-
-async def _first(*works: Coroutine[Any, Any, Any]) -> None:
-    """Runs all until the first has ended."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(work) for work in works]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()

@@ -47,8 +47,8 @@ class Answering:
     async def answer(self, lane: Lane, batch: Sequence[Queued], retries: str | None = None) -> bool:
         """A turn, from its batch to the delivered answer; False if nobody was there to take it."""
         turn = turn_id(batch)
-        conversation = await self._opened(lane)
-        await self._close_orphan(conversation, turn)
+        conversation = await self._opened(lane.address)
+        await close_orphan(conversation, turn)
         if (attempts := _attempts(batch[0], conversation)) > ATTEMPTS:
             log.error("turn.set_aside", turn=turn, messages=len(batch))
             await conversation.close(turn, SET_ASIDE, "failed", UNKNOWN_OUTCOME)
@@ -113,7 +113,7 @@ class Answering:
 
     async def fail(self, lane: Lane, batch: Sequence[Queued], is_retry: bool) -> bool:
         """Ends a turn that met a bug; False if nobody was there to be told."""
-        conversation = await self._opened(lane)
+        conversation = await self._opened(lane.address)
         turn = turn_id(batch)
         if not is_retry and (unheard := _unheard(batch, conversation, None)):
             await conversation.heard(turn, unheard, [() for _ in unheard])
@@ -122,19 +122,13 @@ class Answering:
 
     async def to_retry(self, lane: Lane, batch: Sequence[Queued]) -> str | None:
         """The turn that a batch which asks for it shall do again, if there is one."""
-        return retried(await self._opened(lane), turn_id(batch))
+        return retried(await self._opened(lane.address), turn_id(batch))
 
-    async def _opened(self, lane: Lane) -> Conversation:
-        """The lane's conversation as its log says; for its worker, who alone may write there."""
-        conversation = await self.conversations.open(lane.address)
+    async def _opened(self, address: str) -> Conversation:
+        """The conversation as its log says; for who alone may write there."""
+        conversation = await self.conversations.open(address)
         await conversation.refresh()
         return conversation
-
-    async def _close_orphan(self, conversation: Conversation, turn: str) -> None:
-        """A turn without an end that the bus knows nothing of any more has failed."""
-        records = conversation.session.last_turn()
-        if records and records[0].turn not in ("", turn) and not is_ended(records):
-            await conversation.close(records[0].turn, INTERRUPTED, "failed", UNKNOWN_OUTCOME)
 
     async def _settle(
         self,
@@ -151,6 +145,13 @@ class Answering:
         outbound = Outbound(turn, conversation.key, last.content, end or "failed", answers=answers)
         await self.inbox.settle(outbound, batch, aside)
         return await self.deliveries.send(turn, delivery)
+
+
+async def close_orphan(conversation: Conversation, turn: str = "") -> None:
+    """Closes a turn before this one that has no end: the bus knows nothing of it any more, so it has failed."""
+    records = conversation.session.last_turn()
+    if records and records[0].turn not in ("", turn) and not is_ended(records):
+        await conversation.close(records[0].turn, INTERRUPTED, "failed", UNKNOWN_OUTCOME)
 
 
 def turn_id(batch: Sequence[Queued]) -> str:

@@ -51,11 +51,12 @@ class Delivery:
 
     async def keep_showing(self) -> None:
         """Edits the placeholder as the answer grows, best effort, until cancelled."""
+        rest = 0.0
         while self._placed:
             await self._grown.wait()
+            await self._clock.sleep(max(BETWEEN_EDITS_S, rest))
             self._grown.clear()
-            if self.shown.strip():
-                await self._clock.sleep(max(BETWEEN_EDITS_S, await self._show_first_part()))
+            rest = await self._show_first_part() if self.shown.strip() else 0.0
 
     async def _show_first_part(self) -> float:
         """Shows it; returns for how many seconds the network wants no more edits."""

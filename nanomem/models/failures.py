@@ -48,9 +48,9 @@ def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -
 
 
 def secrets_in(given: Any) -> set[str]:
-    """All texts in a provider's settings: each may be a secret, and none has to be shown."""
+    """The words of all texts in a provider's settings: each may be a secret, and none has to be shown."""
     if isinstance(given, str):
-        return {given, given.removeprefix("Bearer ")} if len(given) > 3 else set()
+        return {word for word in given.split() if len(word) > 3}
     values = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
     return set().union(*map(secrets_in, values))
 
@@ -65,7 +65,8 @@ def _reason(said: str, secrets: Set[str]) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
+    answer = getattr(error, "response", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(answer, "headers", None) or {}
     try:
         seconds = float(headers["retry-after"])
     except (KeyError, ValueError, TypeError):  # a date is no help without a clock

@@ -51,6 +51,14 @@ class Database:
         self._queue.put((work, future))
         return await future
 
+    async def is_new(self) -> bool:
+        """Whether nobody has said yet that what the logs tell is taken in: after the first start, and a loss."""
+        return await self.run(lambda db: db.execute("PRAGMA application_id").fetchone()[0] == 0)
+
+    async def is_complete(self) -> None:
+        """From now on it is not new any more."""
+        await self.run(lambda db: db.execute("PRAGMA application_id = 1"))
+
     async def close(self) -> None:
         """Finishes what is queued, then closes."""
         self._queue.put(None)
@@ -132,6 +140,7 @@ def _connect(path: Path, tables: Sequence[str]) -> sqlite3.Connection:
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute("PRAGMA page_size=1024")  # rows are short, and each commit writes whole pages
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         version = connection.execute("PRAGMA user_version").fetchone()[0]

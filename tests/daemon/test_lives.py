@@ -163,6 +163,7 @@ async def test_a_turn_that_nobody_remembers_is_closed(world: World) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     shutil.rmtree(world.home / "state")
     life = await (await world.daemon()).ready()
+    assert [end["end"] for end in world.ends()] == ["failed"]
     world.telegram.say("what is green?")
     await world.shows("my bike is green")
     await life.stops()
