@@ -6,8 +6,6 @@ Pure: given the same values it gives the same bytes. Knows nothing of providers,
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from difflib import unified_diff
-from itertools import islice
 from typing import Literal
 
 from nanomem.messages import Image, PromptMessage
@@ -130,7 +128,8 @@ def memory_changes(before: MemoryFiles, after: MemoryFiles) -> str:
         ("USER.md", before.user, after.user),
         ("MEMORY.md", before.memory, after.memory),
     ):
-        for line in islice(unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm=""), 2, None):
-            if line[0] in "+-" and line[1:].strip():
-                lines.append(f"{name} {line[0]} {line[1:].strip()}")
+        before_lines, after_lines = set(old.splitlines()), set(new.splitlines())
+        gone = [f"{name} - {line.strip()}" for line in old.splitlines() if line not in after_lines and line.strip()]
+        come = [f"{name} + {line.strip()}" for line in new.splitlines() if line not in before_lines and line.strip()]
+        lines += gone + come
     return "\n".join(lines)

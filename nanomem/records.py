@@ -208,7 +208,7 @@ def _message_from_json(fields: Mapping[str, Any], n: int) -> Record:
             call = fields.get("tool_call_id")
             return ToolMessage(**common, tool_call_id=str(call), name=str(fields.get("name", "")))
         case role:
-            raise BadRecord(f"unknown role {role!r}")
+            raise BadRecord(f"unknown role {str(role)[:40]!r}")
 
 
 def _number(fields: Mapping[str, Any], key: str, default: int | None = -1) -> int | None:

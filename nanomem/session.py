@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nanomem.messages import Usage
-from nanomem.records import Alias, AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
 
 Said = UserMessage | AssistantMessage | ToolMessage
 
@@ -30,8 +29,6 @@ class Session:
     last_n: int = 0
     last_consolidated: int = 0
     last_reset: str | None = None
-    usage: Usage | None = None
-    aliases: list[str] = field(default_factory=list)
 
     def apply(self, record: Record) -> None:
         """Takes in the next record of the log."""
@@ -41,8 +38,6 @@ class Session:
                 self.updated_at = record.timestamp
                 if record.n > self.last_consolidated:
                     self.messages.append(record)
-                if isinstance(record, AssistantMessage) and record.usage:
-                    self.usage = record.usage
             case Reset():
                 self.updated_at = record.timestamp
                 self.last_reset = record.inbound or self.last_reset
@@ -51,8 +46,6 @@ class Session:
                 self.key = self.key or record.key
                 self.created_at = self.created_at or record.created_at
                 self._forget_through(record.last_consolidated)
-            case Alias():
-                self.aliases.append(record.key)
 
     def _forget_through(self, through: int) -> None:
         if through <= self.last_consolidated:

@@ -52,6 +52,11 @@ class Spaces:
         return Space(name, root, workspace)
 
 
+def is_group(address: str) -> bool:
+    """Whether several people may talk there: on Telegram the ids of groups are negative."""
+    return address.split(":")[1:2] != [] and address.split(":")[1].startswith("-")
+
+
 def file_name(key: str) -> str:
     """A file name for any key: percent-encoded, at most 200 bytes, different for different keys.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nanomem.errors import Misuse
 from nanomem.home import Home
-from nanomem.records import AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import AssistantMessage, Record, Reset, ToolMessage, UserMessage
+from nanomem.session import replay
 from nanomem.spaces import file_name
 from nanomem.stores.session_log import read_all
 
@@ -57,17 +58,10 @@ def _log(home: Home, key: str) -> Path:
 
 
 def _summary(path: Path, zone: tzinfo) -> Summary:
-    key, last, updated = path.stem, 0, None
-    for record in read_all(path):
-        match record:
-            case Metadata():
-                key = record.key or key
-            case UserMessage() | AssistantMessage() | ToolMessage():
-                last, updated = record.n, record.timestamp
-            case Reset():
-                updated = record.timestamp
+    session = replay(read_all(path))
     space = "owner" if path.parents[1].name == "workspace" else path.parents[1].name
-    return Summary(key, space, last, f"{updated.astimezone(zone):%Y-%m-%d %H:%M}" if updated else "")
+    updated = f"{session.updated_at.astimezone(zone):%Y-%m-%d %H:%M}" if session.updated_at else ""
+    return Summary(session.key or path.stem, space, session.last_n, updated)
 
 
 def _line(record: Record, zone: tzinfo) -> str:

@@ -44,8 +44,11 @@ class Answering:
     files: Files
     clock: Clock
 
-    async def answer(self, lane: Lane, batch: Sequence[Queued], retries: str | None = None) -> bool:
-        """A turn, from its batch to the delivered answer; False if nobody was there to take it."""
+    async def answer(self, lane: Lane, batch: Sequence[Queued], scope: StopScope, retries: str | None = None) -> bool:
+        """A turn, from its batch to the delivered answer; False if nobody was there to take it.
+
+        Stopped before it has begun, it is none: its messages wait again.
+        """
         turn = turn_id(batch)
         conversation = await self._opened(lane.address)
         await close_orphan(conversation, turn)
@@ -53,8 +56,9 @@ class Answering:
             log.error("turn.set_aside", turn=turn, messages=len(batch))
             await conversation.close(turn, SET_ASIDE, "failed", UNKNOWN_OUTCOME)
             return await self._settle(conversation, batch, aside=True)
-        scope = StopScope()
-        lane.stop = scope.stop
+        if scope.stopped and batch[0].turn is None:
+            lane.put_back(batch)
+            return True
         try:
             await self.inbox.stamp(turn, batch, _heard_n(batch, conversation, retries), attempts)
             delivery = await self.deliveries.begin(turn, lane.address)
@@ -64,7 +68,7 @@ class Answering:
                     await self._run(conversation, batch, delivery, retries)
             if scope.stopped:
                 await conversation.refresh()
-                await self._hear(conversation, batch, retries)
+                await self._hear(conversation, batch, retries, fetch=False)
                 await conversation.close(turn, delivery.shown.strip() or STOPPED_EARLY, "stopped", CANCELLED, retries)
         except asyncio.CancelledError:
             await self.inbox.park(turn)
@@ -87,18 +91,23 @@ class Answering:
                 run = self.runner.run(Turn(turn, conversation, tail, delivery.show, retries))
                 await beside(delivery.keep_showing(), run)
         except (TellUser, TooLong, Misuse) as error:
-            log.warning("turn.failed", turn=turn, reason=error.text)
+            log.warning("turn.failed", turn=turn, kind=type(error).__name__)
+            log.debug("turn.reason", turn=turn, reason=error.text)
             await conversation.close(turn, error.text, "failed", UNKNOWN_OUTCOME, retries)
         log.info("turn.finished", turn=turn, messages=len(batch), seconds=round(self.clock.monotonic() - started, 3))
 
-    async def _hear(self, conversation: Conversation, batch: Sequence[Queued], retries: str | None) -> None:
+    async def _hear(
+        self, conversation: Conversation, batch: Sequence[Queued], retries: str | None, fetch: bool = True
+    ) -> None:
         """One `user` record per message, unless they are in the log already."""
         heard: list[Inbound] = []
         paths: list[list[str]] = []
         for message in _unheard(batch, conversation, retries):
-            received, notes = await self.files.receive(
-                conversation.space, message, self.deliveries.channel(message.address)
-            )
+            received: list[str] = []
+            notes = [f"[{attachment.name[:100]} was not fetched]" for attachment in message.attachments]
+            if fetch:
+                channel = self.deliveries.channel(message.address)
+                received, notes = await self.files.receive(conversation.space, message, channel)
             heard.append(replace(message, text="\n".join(filter(None, (message.text, *notes)))))
             paths.append(received)
         if heard:
@@ -115,8 +124,8 @@ class Answering:
         """Ends a turn that met a bug; False if nobody was there to be told."""
         conversation = await self._opened(lane.address)
         turn = turn_id(batch)
-        if not is_retry and (unheard := _unheard(batch, conversation, None)):
-            await conversation.heard(turn, unheard, [() for _ in unheard])
+        if not is_retry:
+            await self._hear(conversation, batch, None, fetch=False)
         await conversation.close(turn, BUG, "failed", UNKNOWN_OUTCOME, retried(conversation, turn))
         return await self._settle(conversation, batch)
 
@@ -182,8 +191,12 @@ def retried(conversation: Conversation, turn: str) -> str | None:
     records = conversation.session.of_turn(turn)
     if records:
         return records[0].retries if isinstance(records[0], AssistantMessage) else None
-    last = conversation.session.messages[-1] if conversation.session.messages else None
-    return last.turn if isinstance(last, AssistantMessage) and last.end in ("failed", "stopped") else None
+    if not (newest := conversation.session.last_turn()):
+        return None
+    *before, last = newest
+    if not isinstance(last, AssistantMessage) or last.end not in ("failed", "stopped"):
+        return None
+    return last.turn if before or last.retries else None  # one that was set aside has nothing to be done again
 
 
 def done_again(conversation: Conversation, retries: str | None) -> frozenset[str]:

@@ -10,7 +10,7 @@ from datetime import tzinfo
 import structlog
 
 from nanomem.agent.patience import patiently
-from nanomem.errors import TellUser, TryLater
+from nanomem.errors import CannotStore, TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
 from nanomem.ports import Clock, Meter, Model
 
@@ -59,7 +59,10 @@ class Asker:
             hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
             raise TellUser(f"{error.text}{hint} Your message is kept; /retry asks again.") from error
         if reply.usage != Usage():
-            await self._meter.spend(self.today, reply.usage)
+            try:
+                await self._meter.spend(self.today, reply.usage)
+            except CannotStore as error:  # the answer is paid for: it is not thrown away over the count
+                log.error("meter.not_kept", tokens=reply.usage.prompt_tokens, reason=error.text)
         return reply
 
     async def _check_limits(self) -> None:

@@ -3,6 +3,7 @@
 A command and its reply are not part of the conversation.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Commands:
         conversation = await self._conversations.open(call.lane.address)
         session, model = conversation.session, self._asker.model.name
         files = await self._memory.read(conversation.space)
-        known = sum(len(facts(text)) for text in (files.soul, files.user, files.memory))
+        known = await asyncio.to_thread(lambda: sum(map(len, map(facts, (files.soul, files.user, files.memory)))))
         spent = await self._asker.spent_today()
         cost = f", ${spent.cost_usd:.4f}" if call.message.from_owner else ""
         used, budget = await self._prompter.used(conversation, model), self._prompter.limits.budget

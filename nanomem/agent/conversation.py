@@ -145,7 +145,7 @@ class Conversations:
     """The conversations in use, and the last few that were."""
 
     def __init__(
-        self, space_of: Callable[[str], Space], log: SessionLog, tokenizer: Tokenizer, clock: Clock, keep: int = 32
+        self, space_of: Callable[[str], Space], log: SessionLog, tokenizer: Tokenizer, clock: Clock, keep: int = 256
     ) -> None:
         self._space_of = space_of
         self._log = log

@@ -40,8 +40,8 @@ class Delivery:
         try:
             await self._place()
         except (TryLater, Refused, CannotStore) as error:
-            if isinstance(error, TryLater) and error.after_s:
-                self._not_before = self._clock.monotonic() + error.after_s
+            if isinstance(error, TryLater):
+                self._heed(error)
             log.info("delivery.no_placeholder", address=self._address, reason=error.text)
 
     def show(self, text: str) -> None:
@@ -51,29 +51,34 @@ class Delivery:
 
     async def keep_showing(self) -> None:
         """Edits the placeholder as the answer grows, best effort, until cancelled."""
-        rest = 0.0
         while self._placed:
             await self._grown.wait()
-            await self._clock.sleep(max(BETWEEN_EDITS_S, rest))
+            await self._clock.sleep(max(BETWEEN_EDITS_S, self._wait()))
             self._grown.clear()
-            rest = await self._show_first_part() if self.shown.strip() else 0.0
+            if self.shown.strip():
+                await self._show_first_part()
 
-    async def _show_first_part(self) -> float:
-        """Shows it; returns for how many seconds the network wants no more edits."""
+    async def _show_first_part(self) -> None:
         try:
             await self._channel.show(self._address, self._placed[0], self._channel.parts(self.shown)[0], final=False)
         except TryLater as error:
-            return error.after_s or 0.0
-        except Refused:
-            pass  # the final text is what counts: `finish` replaces what cannot be edited
-        return 0.0
+            self._heed(error)
+        except Refused as error:  # the final text is what counts: `finish` replaces what cannot be edited
+            log.debug("delivery.not_shown", address=self._address, reason=error.text)
+
+    def _heed(self, error: TryLater) -> None:
+        """The network wants nothing for so long."""
+        self._not_before = self._clock.monotonic() + (error.after_s or 0.0)
+
+    def _wait(self) -> float:
+        return max(0.0, self._not_before - self._clock.monotonic())
 
     async def finish(self, text: str) -> None:
         """Delivers the whole text. Raises NotHere: nobody is there, it stays in the outbox.
 
         Waits for as long as the network is away; what it refuses for good is logged and given up.
         """
-        if (wait := self._not_before - self._clock.monotonic()) > 0:
+        if wait := self._wait():
             await self._clock.sleep(wait)
         try:
             for index, part in enumerate(self._channel.parts(text)):

@@ -14,7 +14,8 @@ import structlog
 from nanomem.agent.answering import BUG, Answering, turn_id
 from nanomem.agent.commands import Commands
 from nanomem.agent.delivery import Deliveries
-from nanomem.agent.together import unwrapped
+from nanomem.agent.together import StopScope, unwrapped
+from nanomem.agent.turn import DISK
 from nanomem.bus import Bus, Lane
 from nanomem.errors import CannotStore, Refused, Stop, TryLater
 from nanomem.messages import Outbound
@@ -25,7 +26,6 @@ log = structlog.get_logger()
 ALBUM_WAIT_S = 0.7
 """Seconds to wait for the rest of an album, whose parts arrive as messages of their own."""
 DISK_WAIT_S = 5.0
-DISK = "I cannot write to my disk right now. Your message is kept; I answer as soon as I can write again."
 
 Work = Callable[[], Awaitable[None]]
 
@@ -53,42 +53,63 @@ class AgentLoop:
 
     async def _serve(self, lane: Lane) -> None:
         """A lane's worker: until nothing waits."""
-        await self._guarded(lane, lambda: self._send_unsent(lane), lambda: self._send_unsent(lane))
-        while lane.waiting and not self.bus.closed:
+        while True:
+            await self._send_unsent(lane)
+            if not lane.waiting or self.bus.closed:
+                break
             async with lane.gate:
-                if batch := await self._batch(lane):
-                    await self._guarded(lane, partial(self._handle, lane, batch), partial(self._fail, lane, batch))
+                await self._serve_next(lane)
         self.bus.rest(lane)
+
+    async def _serve_next(self, lane: Lane) -> None:
+        scope = StopScope()
+        lane.stop = scope.stop
+        try:
+            if batch := await self._batch(lane):
+                work, give_up = partial(self._handle, lane, batch, scope), partial(self._fail, lane, batch)
+                await self._guarded(lane, turn_id(batch), work, give_up)
+        finally:
+            lane.stop = None
 
     async def _reply_at_once(self, row: Queued) -> None:
         """An urgent command overtakes its lane."""
         lane = self.bus.lane(row.message.address)
         lane.visitors += 1
-        await self._guarded(lane, lambda: self._reply(lane, row), lambda: self._reply(lane, row, BUG))
+        await self._guarded(lane, turn_id([row]), partial(self._reply, lane, row), partial(self._reply, lane, row, BUG))
         lane.visitors -= 1
         if not lane.active:
             self.bus.rest(lane)
 
-    async def _guarded(self, lane: Lane, work: Work, give_up: Work) -> None:
+    async def _guarded(self, lane: Lane, outbound_id: str, work: Work, give_up: Work) -> None:
         """Does the work, as soon as the disk lets it; a bug is logged and `give_up` ends the matter.
 
-        Both may be called again after they failed half-way: what is done already, they find done.
+        Both may be called again after they failed half-way: what is done already, they find done. Where
+        `give_up` meets a bug too, the message is left in the log, and its row for the next start.
         """
-        told = False
+        tell, told = False, False
         while True:
             try:
+                if tell and not told:
+                    told = await self._try_to_say(lane, DISK)
                 return await work()
             except CannotStore as error:
                 log.error("lane.cannot_store", address=lane.address, reason=error.text)
-                told = told or await self._try_to_say(lane, DISK)
-                await self.clock.sleep(DISK_WAIT_S)
+                tell = True
             except Stop:
                 raise
             except Exception:  # the one broad except: what fails in one chat never stops another
                 log.exception("lane.bug", address=lane.address)
                 if work is give_up:
-                    await self.clock.sleep(DISK_WAIT_S)
+                    give_up = partial(self._abandon, lane, outbound_id)
                 work = give_up
+                continue
+            await self.clock.sleep(DISK_WAIT_S)
+
+    async def _abandon(self, lane: Lane, outbound_id: str) -> None:
+        log.error("lane.given_up", address=lane.address, outbound=outbound_id)
+        await self.bus.inbox.delivered(outbound_id)
+        if outbound_id in lane.unsent:
+            lane.unsent.remove(outbound_id)
 
     async def _batch(self, lane: Lane) -> list[Queued]:
         """What waits now; an album that is still arriving is waited for."""
@@ -97,11 +118,11 @@ class AgentLoop:
             await self.clock.sleep(ALBUM_WAIT_S)
         return [] if self.bus.closed else lane.take(self.bus.kind, self.batch_room)
 
-    async def _handle(self, lane: Lane, batch: Sequence[Queued]) -> None:
+    async def _handle(self, lane: Lane, batch: Sequence[Queued], scope: StopScope) -> None:
         if self.bus.kind(batch[0].message) == "message":
-            self._note(lane, batch, await self.answering.answer(lane, batch))
+            self._note(lane, batch, await self.answering.answer(lane, batch, scope))
         elif self.commands.is_retry(batch[0].message) and (turn := await self.answering.to_retry(lane, batch)):
-            self._note(lane, batch, await self.answering.answer(lane, batch, retries=turn))
+            self._note(lane, batch, await self.answering.answer(lane, batch, scope, retries=turn))
         else:
             await self._reply(lane, batch[0])
 
@@ -126,7 +147,16 @@ class AgentLoop:
             lane.unsent.append(turn_id(batch))
 
     async def _send_unsent(self, lane: Lane) -> None:
-        while lane.unsent and await self.deliveries.send(lane.unsent[0]):
+        """What nobody was there for, in its order, until nobody is there again."""
+        while lane.unsent:
+            first = lane.unsent[0]
+            work = partial(self._send_first, lane)
+            await self._guarded(lane, first, work, work)
+            if lane.unsent and lane.unsent[0] == first:
+                return
+
+    async def _send_first(self, lane: Lane) -> None:
+        if await self.deliveries.send(lane.unsent[0]):
             lane.unsent.popleft()
 
     async def _try_to_say(self, lane: Lane, text: str) -> bool:

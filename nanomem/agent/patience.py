@@ -35,7 +35,9 @@ async def patiently(
 
     def say(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        log.warning(f"{what}.waits", seconds=state.upcoming_sleep, attempt=state.attempt_number, reason=str(error))
+        kind, seconds = type(error).__name__, state.upcoming_sleep
+        log.warning(f"{what}.waits", kind=kind, seconds=seconds, attempt=state.attempt_number)
+        log.debug(f"{what}.reason", reason=str(error))  # a provider may quote what was said
 
     async for attempt in AsyncRetrying(
         sleep=clock.sleep,

@@ -17,6 +17,7 @@ from nanomem.ports import Clock, Memory, MemoryFiles, Templates, Tokenizer
 from nanomem.prompt import Marks, Prefix, Timestamps, memory_changes, rendered
 from nanomem.records import AssistantMessage, UserMessage
 from nanomem.session import Said, history, repaired
+from nanomem.spaces import is_group
 
 log = structlog.get_logger()
 
@@ -106,7 +107,7 @@ class Prompter:
             prefix,
             "\n\n".join(filter(None, (tail.context, note))),
             Marks(self.limits.timestamps, self.limits.zone),
-            named=not conversation.space.is_owners,
+            named=is_group(conversation.key),
             images=tail.images,
         )
         request = Request(
@@ -159,28 +160,30 @@ class Prompter:
     ) -> Prefix:
         session = conversation.session
         shown = history(session.messages, self.limits.max_messages)
-        earlier = [m.n for m in session.messages if m.turn not in own]
+        earlier = next((m.n for m in reversed(session.messages) if m.turn not in own), session.last_consolidated)
         system = self._templates.render(
             "system",
-            soul=self._bounded(files.soul),
-            user=self._bounded(files.user),
-            memory=self._bounded(files.memory),
-            is_owners=conversation.space.is_owners,
+            soul=await self._bounded(files.soul),
+            user=await self._bounded(files.user),
+            memory=await self._bounded(files.memory),
+            is_group=is_group(session.key),
         )
         log.info("prompt.prefix_built", session=conversation.key, messages=len(shown))
         return Prefix(
             system=system,
             files=files,
             first_n=shown[0].n if shown else session.last_n + 1,
-            last_n=earlier[-1] if earlier else session.last_consolidated,
+            last_n=earlier,
             built_at=now,
             tokens=await self._tokenizer.count(system),
         )
 
-    def _bounded(self, text: str) -> str:
-        """At most a character per token of a sixth of the budget, so that three files leave room to talk."""
-        room = self.limits.budget // 2
-        return text.strip() if len(text) <= room else f"{text[:room].strip()}\n[... the rest is too long to show here]"
+    async def _bounded(self, text: str) -> str:
+        """At most a sixth of the budget, so that three files leave room to talk."""
+        room, size = self.limits.budget // 6, await self._tokenizer.count(text)
+        if size <= room:
+            return text.strip()
+        return f"{text[: len(text) * room // size].strip()}\n[... the rest is too long to show here]"
 
     async def _schemas_cost(self) -> int:
         if self._schema_tokens is None:

@@ -8,10 +8,18 @@ from typing import Any
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """Around a task group: the first error that ended it is raised as itself."""
+    """Around a task group: the first error that ended it is raised as itself.
+
+    A cancellation that arrives while the group is ending over an error goes before the error: a group
+    forgets it, and whoever asked for it would wait for ever.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
     try:
         yield
     except BaseExceptionGroup as errors:
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError from errors
         first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
@@ -45,19 +53,22 @@ class StopScope:
     def __init__(self) -> None:
         self.stopped = False
         self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+        self._before = 0
 
     def stop(self) -> None:
         """Ends the stretch; one that has not begun is not to be begun."""
         if self._task and not self.stopped:
-            self._task.cancel()
+            self._cancelled = self._task.cancel()
         self.stopped = True
 
     def __enter__(self) -> "StopScope":
         self._task = asyncio.current_task()
+        self._before = self._task.cancelling() if self._task else 0
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         task, self._task = self._task, None
-        if not self.stopped or task is None or kind is not asyncio.CancelledError:
+        if task is None or not self._cancelled:
             return False
-        return task.uncancel() == 0
+        return task.uncancel() <= self._before and kind is asyncio.CancelledError

@@ -5,20 +5,24 @@ Begins wherever the log ends, so that a turn cut short by a crash goes on.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from nanomem.agent.asking import Asker
 from nanomem.agent.conversation import Conversation
+from nanomem.agent.patience import patiently
 from nanomem.agent.prompting import Prompter, Tail
 from nanomem.agent.toolbox import Toolbox
-from nanomem.errors import TooLong
+from nanomem.errors import CannotStore, TooLong
 from nanomem.messages import End, Reply
+from nanomem.ports import Clock
 from nanomem.records import AssistantMessage
 from nanomem.session import UNKNOWN_OUTCOME, is_ended, open_calls
 
 log = structlog.get_logger()
 
+DISK = "I cannot write to my disk right now. Your message is kept; I go on as soon as I can write again."
 NOTHING_SAID = "(The model gave no answer.)"
 CUT_OFF = "\n\n(Cut off here: the answer reached its greatest length.)"
 
@@ -41,6 +45,7 @@ class Runner:
     asker: Asker
     prompter: Prompter
     toolbox: Toolbox
+    clock: Clock
     rounds: int
     limit_note: str
 
@@ -59,7 +64,9 @@ class Runner:
             if not reply.tool_calls:
                 await self._end(turn, reply, "answer", retries)
                 return
-            await conversation.answered(turn.id, reply, self.asker.model.name, retries=retries)
+            await self._write(
+                turn, partial(conversation.answered, turn.id, reply, self.asker.model.name, None, retries)
+            )
             await self.toolbox.run(reply.tool_calls, conversation.space, self._keeper(turn))
 
     async def _settle_open_calls(self, turn: Turn) -> None:
@@ -69,7 +76,7 @@ class Runner:
 
     def _keeper(self, turn: Turn) -> Callable[[str, str, str], Awaitable[None]]:
         async def keep(call_id: str, name: str, result: str) -> None:
-            await turn.conversation.resulted(turn.id, [(call_id, name, result)])
+            await self._write(turn, partial(turn.conversation.resulted, turn.id, [(call_id, name, result)]))
 
         return keep
 
@@ -78,7 +85,19 @@ class Runner:
         if reply.cut == "length":
             text += CUT_OFF
         last = replace(reply, text=text, tool_calls=())
-        await turn.conversation.answered(turn.id, last, self.asker.model.name, end, retries)
+        name = self.asker.model.name
+        await self._write(turn, partial(turn.conversation.answered, turn.id, last, name, end, retries))
+
+    async def _write(self, turn: Turn, write: Callable[[], Awaitable[object]]) -> None:
+        """Holds on to what is to be written until the disk takes it: neither model nor tool is asked twice."""
+        async for attempt in patiently(self.clock, "disk"):
+            with attempt:
+                try:
+                    await turn.conversation.refresh()
+                    await write()
+                except CannotStore:
+                    turn.heard(DISK)
+                    raise
 
     async def _ask(self, turn: Turn, note: str = "") -> Reply:
         """One model call within the budget; a request the provider finds too long is shortened once more."""

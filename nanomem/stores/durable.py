@@ -14,13 +14,17 @@ from nanomem.errors import CannotStore, Stop
 
 
 async def finished(work: Callable[..., None], *arguments: Any) -> None:
-    """Runs a write in a thread, and to its end also when the caller is cancelled meanwhile."""
+    """Runs a write in a thread, and to its end also when the caller is cancelled, however often, meanwhile."""
     future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
-    try:
-        await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled and not isinstance(future.exception(), Stop):
+        raise cancelled
+    future.result()
 
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the slower one

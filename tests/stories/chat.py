@@ -62,6 +62,12 @@ class World:
         assert isinstance(self.log, FakeSessionLog)
         return self.log.records["fake:42" if address == "fake:42" else address, address]
 
+    async def log_has(self, text: str) -> None:
+        """Returns once that was said in the log."""
+        async with asyncio.timeout(10):
+            while not any(getattr(record, "content", "") == text for record in self.records()):
+                await self.clock.sleep(0)
+
 
 @dataclass
 class Chat:
@@ -112,7 +118,7 @@ async def running(world: World) -> AsyncIterator[Chat]:
     commands = Commands(conversations, prompter, asker, world.memory)
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
-    runner = Runner(asker, prompter, toolbox, world.rounds, "no more tools")
+    runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools")
     answering = Answering(world.inbox, conversations, runner, deliveries, world.files, world.clock)
     loop = AgentLoop(bus, commands, answering, deliveries, world.clock, world.limits.budget // 2)
     await bus.restore(["fake"])

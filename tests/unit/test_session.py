@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.messages import Usage
 from nanomem.records import Alias, AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
 from nanomem.session import LOST_RESULT, Said, Session, history, is_ended, open_calls, repaired, replay
 from tests.unit.strategies import NOW, assistant, damaged, records, result, user, whole
@@ -139,10 +138,10 @@ def test_a_reset_hides_what_was_before_and_numbers_go_on() -> None:
 
 
 def test_what_stands_beside_the_messages_is_folded_too() -> None:
-    """The key, other names of the chat, and what the newest call cost."""
-    spent = AssistantMessage(n=1, turn="t", timestamp=NOW, content="", tokens=1, usage=Usage(5, 1))
-    session = replay([Metadata(key="a:1", created_at=NOW), Alias(key="a:2", timestamp=NOW), spent, user(2)])
-    assert (session.key, session.aliases, session.usage, session.created_at) == ("a:1", ["a:2"], Usage(5, 1), NOW)
+    """The key, and when it began and was last added to."""
+    session = replay([Metadata(key="a:1", created_at=NOW), Alias(key="a:2", timestamp=NOW), first := user(1)])
+    assert (session.key, session.created_at) == ("a:1", NOW)
+    assert (session.updated_at, session.last_n) == (first.timestamp, 1)
 
 
 def test_the_records_of_a_turn() -> None:

@@ -105,7 +105,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def system(templates: JinjaTemplates) -> str:
-    return templates.render("system", soul="Be kind.", user="", memory="- tea", is_owners=True)
+    return templates.render("system", soul="Be kind.", user="", memory="- tea", is_group=True)
 
 
 def test_the_packages_own_templates() -> None:
@@ -171,6 +171,6 @@ def test_a_template_that_is_no_text_is_passed_over(own: Path) -> None:
 def test_what_stands_in_the_memory_is_no_template() -> None:
     """Braces are braces."""
     text = JinjaTemplates(Path("/nowhere")).render(
-        "system", soul="{{ 7 * 7 }}", user="{% raw %}", memory="{# hidden #}", is_owners=True
+        "system", soul="{{ 7 * 7 }}", user="{% raw %}", memory="{# hidden #}", is_group=True
     )
     assert "{{ 7 * 7 }}" in text and "{% raw %}" in text and "{# hidden #}" in text
