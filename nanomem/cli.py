@@ -44,7 +44,7 @@ class _Asked:
         """With the home made and logging set up; where a person types, plain news would be in the way."""
         make(self.place())
         settings = self.settings()
-        level = "warning" if quiet and settings.log.level == "info" else settings.log.level
+        level = "error" if quiet and settings.log.level in ("info", "warning") else settings.log.level
         logs.configure(level, settings.log.format, debug=self.debug)
         return self.place(), settings
 
@@ -278,7 +278,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except typer.TyperException as error:
-        code = _complain(f"{error.format_message().rstrip('.')}. See: nanomem --help", 2, False)
+        code = _complain(f"{error.format_message().rstrip('.?')}. See: nanomem --help", 2, False)
     except NanomemError as error:
         code = _complain(error.text, 2 if isinstance(error, Misuse) else 1, asked.debug)
     except Exception as error:

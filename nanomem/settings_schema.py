@@ -152,7 +152,7 @@ class Telegram(Struct, frozen=True):
     def __post_init__(self) -> None:
         allowed, shown = set(self.allow_from), f"channels.telegram.owner = {list(self.owner)}"
         if not self.owner and len(allowed) > 1:
-            raise Misuse(f"{shown}: name the owner, since channels.telegram.allow_from has more than one id.")
+            raise Misuse(f"{shown}: name the owner first, since channels.telegram.allow_from has more than one id.")
         if not allowed.issuperset(self.owner):
             raise Misuse(f"{shown}: who is named there must be in channels.telegram.allow_from, too.")
 

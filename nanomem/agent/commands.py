@@ -16,6 +16,7 @@ from nanomem.bus import Kind, Lane
 from nanomem.facts import facts
 from nanomem.messages import Inbound
 from nanomem.ports import Memory
+from nanomem.spaces import is_group
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_-]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
@@ -124,7 +125,7 @@ class Commands:
         files = await self._memory.read(conversation.space)
         known = await asyncio.to_thread(lambda: sum(map(len, map(facts, (files.soul, files.user, files.memory)))))
         spent = await self._asker.spent_today()
-        cost = f", ${spent.cost_usd:.4f}" if call.message.from_owner else ""
+        cost = f", ${spent.cost_usd:.4f}" if call.message.from_owner and not is_group(call.lane.address) else ""
         used, budget = await self._prompter.used(conversation, model), self._prompter.limits.budget
         return "\n".join(
             (
