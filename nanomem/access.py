@@ -7,6 +7,7 @@ from typing import Literal
 
 import structlog
 
+from nanomem.errors import Misuse
 from nanomem.settings import set_values
 from nanomem.spaces import Space, Spaces
 
@@ -14,7 +15,10 @@ log = structlog.get_logger()
 
 
 class TelegramDoor:
-    """The door of the Telegram channel, and the rule of spaces that follows from who owns the daemon."""
+    """The door of the Telegram channel, and the rule of spaces that follows from who owns the daemon.
+
+    `is_valid` says whether a code lets somebody in now, `spend` ends that.
+    """
 
     def __init__(
         self,
@@ -22,13 +26,16 @@ class TelegramDoor:
         allowed: Iterable[int],
         owners: Iterable[int],
         policy: Literal["audience", "shared"],
-        redeem: Callable[[str], Awaitable[bool]],
+        is_valid: Callable[[str], Awaitable[bool]],
+        spend: Callable[[str], Awaitable[None]],
     ) -> None:
         self._home = home
         self._allowed = set(allowed)
         self._owners = set(owners)
         self._policy = policy
-        self._redeem = redeem
+        self._is_valid = is_valid
+        self._spend = spend
+        self._pairing = asyncio.Lock()
 
     def admits(self, user: int) -> bool:
         """See the port."""
@@ -44,15 +51,24 @@ class TelegramDoor:
         return Spaces(self._home, owners, self._policy).of(address)
 
     async def pair(self, code: str, user: int) -> bool:
-        """See the port. The newcomer stands in the settings before the door opens; the first one is the owner."""
-        if not await self._redeem(code):
-            return False
-        allowed, owners = self._allowed | {user}, self._owners or {user}
-        changes = {
-            "channels.telegram.allow_from": sorted(allowed),
-            "channels.telegram.owner": sorted(owners),
-        }
-        await asyncio.to_thread(set_values, self._home / "config.toml", changes)
-        self._allowed, self._owners = allowed, owners
+        """See the port. The newcomer stands in the settings before the door opens; the first one is the owner.
+
+        Where the settings cannot be changed the code stays good. Raises CannotStore.
+        """
+        async with self._pairing:
+            if not await self._is_valid(code):
+                return False
+            allowed, owners = self._allowed | {user}, self._owners or {user}
+            changes = {
+                "channels.telegram.allow_from": sorted(allowed),
+                "channels.telegram.owner": sorted(owners),
+            }
+            try:
+                await asyncio.to_thread(set_values, self._home / "config.toml", changes)
+            except Misuse as error:
+                log.error("telegram.pairing_failed", user=user, error=error.text)
+                return False
+            await self._spend(code)
+            self._allowed, self._owners = allowed, owners
         log.info("telegram.paired", user=user, owner=user in owners)
         return True

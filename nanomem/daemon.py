@@ -123,7 +123,8 @@ async def assembled(
             telegram.allow_from,
             telegram.owners,
             settings.memory.spaces,
-            lambda code: codes.redeem(code, clock.now()),
+            lambda code: codes.is_valid(code, clock.now()),
+            codes.spend,
         )
         core = _core(home, settings, environ, clock, database, logs, door)
         outside: list[Channel] = []
@@ -143,7 +144,9 @@ async def assembled(
             raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
 
         async def moved(old: str, new: str) -> None:
-            """A chat has a new id: first its session says so, then the bus."""
+            """A chat has a new id: first its session says so, then the bus. Raises Refused: it has no session."""
+            if not await asyncio.to_thread(path_of(door.space(old), old).exists):
+                raise Refused(f"There is no session {old}.")
             await logs.append(door.space(old), old, [Alias(key=new, timestamp=clock.now())])
             await box.alias(old, new)
 
@@ -157,7 +160,8 @@ async def assembled(
         terminal = TerminalChannel(home.socket, clock, control)
         bus = Bus(box, core.commands.kind)
         deliveries = Deliveries([terminal, *outside], box, clock)
-        answering = Answering(box, core.conversations, core.runner, deliveries, ReceivedFiles(), clock)
+        files = ReceivedFiles(home.state / "incoming")
+        answering = Answering(box, core.conversations, core.runner, deliveries, files, clock)
         loop = AgentLoop(bus, core.commands, answering, deliveries, clock, settings.agents.defaults.budget // 2)
         yield Daemon(bus, loop, terminal, tuple(outside), core.asker.model, core.tokenizer)
 
@@ -221,7 +225,7 @@ def _core(
     asker = Asker(_model(settings, environ), counters.SqliteMeter(database), clock, timezone, daily)
     conversations = Conversations(door.space, logs, tokenizer, clock)
     rounds = defaults.max_tool_iterations
-    runner = Runner(asker, prompter, toolbox, rounds, templates.render("limit", rounds=rounds))
+    runner = Runner(asker, prompter, toolbox, clock, rounds, templates.render("limit", rounds=rounds))
     return _Core(asker, conversations, Commands(conversations, prompter, asker, memory), runner, tokenizer)
 
 

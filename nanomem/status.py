@@ -1,6 +1,7 @@
 """What `nanomem status` tells of a home: counts over all its spaces. Reads files and counts; changes nothing."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from nanomem import __version__
 from nanomem.facts import facts
 from nanomem.messages import Usage
 from nanomem.ports import Channel
+from nanomem.stores.memory_files import open_regular
 
 _NOTHING = {"waiting": 0, "undelivered": 0, "set_aside": 0}
 _LAST_LINE = 1024 * 1024
+_LARGEST_NUMBER = 2**63
 
 
 def compose(
@@ -32,7 +35,7 @@ def compose(
         "model": model,
         "channels": {name: dict(state) for name, state in channels.items()},
         "spaces": len(roots),
-        "sessions": sum(1 for root in roots for _ in (root / "sessions").glob("*.jsonl")),
+        "sessions": sum(map(_sessions, roots)),
         "messages": dict(counts or _NOTHING),
         "memory": {"facts": sum(map(_facts, roots)), "versions": 0},
         "history": {
@@ -56,10 +59,21 @@ def channel_state(enabled: bool, channel: Channel | None) -> dict[str, Any]:
 
 
 def _roots(home: Path) -> Iterator[Path]:
-    if (home / "workspace").is_dir():
-        yield home / "workspace"
-    if (home / "spaces").is_dir():
-        yield from sorted(path for path in (home / "spaces").iterdir() if path.is_dir())
+    yield from filter(
+        os.path.isdir, [home / "workspace", *(home / "spaces" / name for name in _names(home / "spaces"))]
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in a folder; nothing is in one that cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _sessions(root: Path) -> int:
+    return sum(name.endswith(".jsonl") for name in _names(root / "sessions"))
 
 
 def _facts(root: Path) -> int:
@@ -68,7 +82,7 @@ def _facts(root: Path) -> int:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(_LAST_LINE).decode("utf-8-sig", "replace")
     except OSError:
         return ""
@@ -77,19 +91,22 @@ def _text(path: Path) -> str:
 def _cursor(path: Path) -> int:
     """The number of the last history entry."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LAST_LINE))
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_LINE))
             lines = file.read().splitlines()
     except OSError:
         return 0
     for line in reversed(lines):
         try:
-            return int(json.loads(line)["cursor"])
-        except (KeyError, TypeError, ValueError, RecursionError):
+            found = int(json.loads(line)["cursor"])
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
             continue  # torn or damaged: the one before it counts
+        if 0 <= found < _LARGEST_NUMBER:
+            return found
     return 0
 
 
 def _number(path: Path) -> int:
     text = _text(path).strip()
-    return int(text) if text.isdecimal() else 0
+    found = int(text) if text.isdecimal() and len(text) < 20 else 0
+    return found if found < _LARGEST_NUMBER else 0

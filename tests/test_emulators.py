@@ -659,9 +659,14 @@ async def test_a_cancelled_call_is_noticed(model: OpenAIServer, client: AsyncOpe
     """The server sees the client go."""
     model.hold()
     call = asyncio.create_task(ask(client))
-    await model.wait_for(lambda: model.requests)
+    await model.wait_for(lambda: model.in_flight == 1 and model.requests)
     call.cancel()
     await model.wait_for(lambda: model.in_flight == 0)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    model.release()
+    assert (await ask(client)).choices, "the next call is answered"
+    assert len(model.requests) == 2 and model.violations == []
 
 
 async def test_embeddings_are_stable_and_near_for_shared_words(client: AsyncOpenAI) -> None:

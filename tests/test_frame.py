@@ -59,7 +59,9 @@ def test_no_unknown_pth_file_is_installed() -> None:
     assert installed <= KNOWN_PTH
 
 
-@pytest.mark.parametrize("script", ["scripts/setup", "scripts/run", "scripts/test", "scripts/lock", "scripts/bench", ".ci/run"])
+@pytest.mark.parametrize(
+    "script", ["scripts/setup", "scripts/run", "scripts/test", "scripts/lock", "scripts/bench", ".ci/run"]
+)
 def test_scripts_can_be_started(script: str) -> None:
     """They are executable and no shell stumbles over them."""
     assert os.access(ROOT / script, os.X_OK)

@@ -142,8 +142,12 @@ class TerminalChannel:
                 except (CannotStore, Refused) as error:
                     _tell(client, {"event": "refused", "id": said, "text": error.text})
             case {"op": "control", "name": str(name), "args": dict(args)}:
-                result = await self._control(name, args)
-                _tell(client, {"event": "control", "name": name, "result": result})
+                try:
+                    result = await self._control(name, args)
+                    _tell(client, {"event": "control", "name": name, "result": result})
+                except (OSError, ValueError, ArithmeticError) as error:  # of no concern to the others
+                    log.error("terminal.control_failed", name=name[:50], error=repr(error))
+                    raise Refused(f"{name[:50]} failed: {error}.") from error
             case _:
                 raise Refused("Not understood: no operation of this daemon.")
 

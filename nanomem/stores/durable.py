@@ -87,17 +87,6 @@ def replace(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def put(draft: Path, path: Path) -> None:
-    """Puts a finished file in its place, durably. Raises OSError: nothing changed; Stop."""
-    fd = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        sync(fd, path)
-    finally:
-        os.close(fd)
-    os.replace(draft, path)
-    sync_folder(path.parent)
-
-
 def _remove(draft: Path) -> None:
     """Gives back the room that a half-written draft takes, if there is one."""
     try:
@@ -114,14 +103,15 @@ def sync(fd: int, path: Path) -> None:
         raise Stop(_reason(path, error)) from error
 
 
-def sync_folder(path: Path) -> None:
-    """Returns once the folder's entries are on disk. Raises Stop."""
+def sync_folder(path: Path, opened: int | None = None) -> None:
+    """Returns once the folder's entries are on disk; `opened` is its descriptor, if there is one. Raises Stop."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if opened is None else opened
         try:
             os.fsync(fd)
         finally:
-            os.close(fd)
+            if opened is None:
+                os.close(fd)
     except OSError as error:
         raise Stop(_reason(path, error)) from error
 

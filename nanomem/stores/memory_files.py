@@ -5,6 +5,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 import structlog
 
@@ -36,7 +37,8 @@ class PlainMemory:
 
     def _text(self, path: Path) -> str:
         try:
-            data = _regular(path)
+            with open_regular(path) as file:
+                data = file.read(LARGEST + 1)
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -59,13 +61,14 @@ class PlainMemory:
             log.warning("memory.damaged", file=path.name, reason=reason)
 
 
-def _regular(path: Path) -> bytes:
-    """The beginning of a file; a pipe or device in its place is refused, not waited for. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(path))
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(LARGEST + 1)
-    finally:
-        os.close(fd)
+def open_regular(path: Path | str, folder: int | None = None) -> BinaryIO:
+    """Opens a file to read; a pipe or device in its place is refused, not waited for. Raises OSError.
+
+    A name in a `folder`, given as a descriptor, is that of a file in it: a link is refused, too.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if folder is None else os.O_NOFOLLOW)
+    fd = os.open(path, flags, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no file", str(path))

@@ -31,14 +31,22 @@ class Pairings:
         await self._database.run(write)
         return code
 
-    async def redeem(self, code: str, now: datetime) -> bool:
-        """True once for a code that is out and not expired."""
+    async def is_valid(self, code: str, now: datetime) -> bool:
+        """Whether a code is out and not expired. Those that are expired are deleted."""
 
         def write(db: sqlite3.Connection) -> bool:
             db.execute("DELETE FROM codes WHERE expires < ?", (now.isoformat(),))
-            return db.execute("DELETE FROM codes WHERE hash = ?", (_hash(code),)).rowcount == 1
+            return db.execute("SELECT 1 FROM codes WHERE hash = ?", (_hash(code),)).fetchone() is not None
 
         return await self._database.run(write)
+
+    async def spend(self, code: str) -> None:
+        """From now on the code is not valid."""
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM codes WHERE hash = ?", (_hash(code),))
+
+        await self._database.run(write)
 
 
 def _hash(code: str) -> str:

@@ -1,7 +1,12 @@
 """What people send along: fetched once into `files/` of their space."""
 
 import asyncio
+import hashlib
+import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nanomem.errors import Refused, TryLater
@@ -9,6 +14,7 @@ from nanomem.messages import Attachment, Image, Inbound
 from nanomem.ports import Channel
 from nanomem.spaces import Space
 from nanomem.stores import durable
+from nanomem.stores.memory_files import open_regular
 
 FOLDER = "files"
 LARGEST_IMAGE = 10 * 1024 * 1024
@@ -21,49 +27,88 @@ _TYPES = {
 
 
 class ReceivedFiles:
-    """`ports.Files` on a folder."""
+    """`ports.Files` on a folder that the agent's tools may write: nothing planted there is followed or waited for.
+
+    Files are fetched to `drafts`, which the tools cannot reach; it is on the same file system.
+    """
+
+    def __init__(self, drafts: Path) -> None:
+        self._drafts = drafts
 
     async def receive(self, space: Space, message: Inbound, channel: Channel) -> tuple[list[str], list[str]]:
         """See the port."""
         paths: list[str] = []
         notes: list[str] = []
         for number, attachment in enumerate(message.attachments, 1):
-            path = f"{FOLDER}/{_name(message, number, attachment)}"
-            target = space.root / path
+            name = _name(message, number, attachment)
+            draft = self._drafts / hashlib.sha256(os.fsencode(space.root / name)).hexdigest()
             try:
-                if target.is_symlink() or not target.exists():
-                    draft = await asyncio.to_thread(_draft, target)
+                if not await asyncio.to_thread(_is_there, space.root, name):
+                    await asyncio.to_thread(_make, self._drafts)
                     await channel.fetch(attachment, draft)
-                    await asyncio.to_thread(durable.put, draft, target)
-                paths.append(path)
+                    await asyncio.to_thread(_put, draft, space.root, name)
+                paths.append(f"{FOLDER}/{name}")
             except (Refused, TryLater, OSError) as error:
                 notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
         return paths, notes
 
     async def image(self, space: Space, path: str) -> Image | None:
         """See the port. What a file is, its first bytes say, not its name."""
-        return await asyncio.to_thread(_image, space.root / path)
+        return await asyncio.to_thread(_image, space.root, path)
 
 
-def _draft(target: Path) -> Path:
-    """Where a file is fetched to, so that a kill leaves no half of it under its name. Raises Refused, OSError.
-
-    The folder is one that the agent's tools may write: no link in it leads us out of the space.
-    """
-    target.parent.mkdir(0o700, parents=True, exist_ok=True)
-    if target.parent.is_symlink():
-        raise Refused(f"{FOLDER}/ is a link to another place")
-    draft = target.with_name(f".{target.name}.part")
-    draft.unlink(missing_ok=True)
-    return draft
-
-
-def _image(path: Path) -> Image | None:
+@contextmanager
+def _folder(root: Path) -> Iterator[int]:
+    """The folder of a space, as a descriptor. Raises FileNotFoundError, Refused, OSError."""
     try:
-        if path.stat().st_size > LARGEST_IMAGE:
-            return None
-        data = path.read_bytes()
-    except OSError:
+        fd = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError as error:
+        raise Refused(f"{FOLDER}/ is no folder, or a link to another place") from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+
+
+def _is_there(root: Path, name: str) -> bool:
+    """Whether the file was put there before. Raises Refused, OSError."""
+    try:
+        with _folder(root) as folder:
+            return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _put(draft: Path, root: Path, name: str) -> None:
+    """Puts a fetched file in its place, durably, and whatever waits there away. Raises Refused, OSError, Stop."""
+    try:
+        with draft.open("rb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            durable.sync(file.fileno(), draft)
+        if not os.path.lexists(root / FOLDER):
+            _make(root / FOLDER)
+            durable.sync_folder(root)
+        with _folder(root) as folder:
+            os.replace(draft, name, dst_dir_fd=folder)
+            durable.sync_folder(root / FOLDER, folder)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _image(root: Path, path: str) -> Image | None:
+    place, _, name = path.partition("/")
+    if place != FOLDER or "/" in name:
+        return None
+    try:
+        with _folder(root) as folder, open_regular(name, folder) as file:
+            data = file.read(LARGEST_IMAGE + 1)
+    except (Refused, OSError, ValueError):
+        return None
+    if len(data) > LARGEST_IMAGE:
         return None
     found = next((kind for magic, kind in _TYPES.items() if data.startswith(magic)), None)
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":  # RIFF alone may be a sound or a film

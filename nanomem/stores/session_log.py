@@ -101,6 +101,7 @@ def _numbered(view: mmap.mmap, path: Path) -> Iterator[Record]:
 def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
     """The records from the end back to the first message at or before the newest pointer, in order."""
     found: list[Record] = []
+    bad: list[tuple[int, BadRecord]] = []
     through = -1
     end = len(view)
     while end > 0:
@@ -108,7 +109,7 @@ def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
         try:
             record = _record(view[start:end] if end - start <= LONGEST_LINE else b"", 0)
         except BadRecord as error:
-            _report(path, view[:start].count(b"\n") + 1, error)
+            bad.append((start, error))
         else:
             found.append(record)
             if isinstance(record, Reset):
@@ -118,6 +119,10 @@ def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
         end = start
     if isinstance(head, Metadata) and not (found and isinstance(found[-1], Metadata)):
         found.append(head)
+    number, counted = 1, 0
+    for start, reason in reversed(bad):
+        number, counted = number + view[counted:start].count(b"\n"), start
+        _report(path, number, reason)
     return found[::-1]
 
 

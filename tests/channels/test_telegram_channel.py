@@ -14,6 +14,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from nanomem.channels.telegram import TelegramChannel
+from nanomem.channels.telegram.wire import Wire
 from nanomem.errors import CannotStore, Gone, Misuse, NanomemError, Refused, Stop, TryLater
 from nanomem.messages import Attachment, Inbound
 from nanomem.ports import Update
@@ -483,6 +484,19 @@ async def test_strangers_meet_silence(
     assert [dict(entry) for entry in logs] == [{"event": "telegram.stranger", "user": 666, "log_level": "warning"}]
 
 
+async def test_what_a_stranger_sends_broken_is_not_kept(
+    telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
+) -> None:
+    """It is a stranger's all the same."""
+    stranger, private = {"id": 666, "is_bot": False, "first_name": "Eve"}, {"id": 666, "type": "private"}
+    telegram.push({"message": {"from": stranger, "chat": private, "date": 1, "text": {"secret": 5}}})
+    telegram.push({"message": {"from": stranger, "chat": "odd", "date": 1, "text": "secret"}})
+    async with running(open_channel(), disk):
+        await telegram.wait_for(lambda: len(disk.kept) == 2)
+    assert [(update.raw, update.error) for update in disk.kept.values()] == [("", None)] * 2
+    assert [entry["event"] for entry in logs] == ["telegram.stranger"] * 2
+
+
 async def test_channels_bots_and_anonymous_admins_are_strangers(
     telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
 ) -> None:
@@ -514,7 +528,7 @@ async def test_a_stranger_with_a_code_is_let_in_once(
         await telegram.wait_for(lambda: len(disk.kept) == 4)
     assert disk.texts == ["hello"] and not disk.messages[0].from_owner
     assert "Welcome" in telegram.visible(77)[0] and telegram.visible(78) == []
-    assert [entry["event"] for entry in logs] == ["telegram.stranger", "telegram.paired", "telegram.stranger"]
+    assert [entry["event"] for entry in logs] == ["telegram.stranger"] * 2
 
 
 async def test_a_welcome_that_cannot_be_sent_costs_nothing(
@@ -587,6 +601,24 @@ async def test_a_group_that_becomes_a_supergroup_keeps_its_session(
     later = open_channel(aliases={"telegram:-1005": "telegram:-5"})
     await later.say("telegram:-5:9", "again")
     assert telegram.visible(-1005, 9) == ["again"]
+
+
+async def test_a_group_that_nobody_talked_in_stands_for_itself(
+    telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
+) -> None:
+    """There is no session to take along: any stranger may add the bot to a group and move it."""
+
+    async def migrated(old: str, new: str) -> None:
+        raise Refused(f"There is no session {old}.")
+
+    channel = open_channel(on_migration=migrated)
+    telegram.migrate(-5, -1005)
+    telegram.say("/x", chat=-1005, user=42)
+    async with running(channel, disk):
+        await telegram.wait_for(lambda: disk.texts == ["/x"])
+    assert disk.messages[0].address == "telegram:-1005"
+    await channel.say("telegram:-5", "Hi")
+    assert telegram.visible(-1005) == ["Hi"], "what was meant for the old group still finds the new one"
 
 
 async def test_a_migration_that_cannot_be_stored_is_told_again(
@@ -818,3 +850,32 @@ async def test_a_file_that_cannot_be_fetched_now(
         await channel.fetch(document(ref), tmp_path / "file")
     assert telegram.token not in caught.value.text
     assert not list(tmp_path.iterdir())
+
+
+class Trickle(LoopbackServer):
+    """A server whose files begin and never end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/getFile"):
+            url = f"http://127.0.0.1:{self.port}/file"
+            return web.json_response({"ok": True, "result": {"file_id": "f", "file_unique_id": "f", "file_path": url}})
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"x")
+        self.began = True
+        await asyncio.Event().wait()
+        return answer
+
+
+async def test_a_file_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    """After five minutes; here after one second."""
+    async with Trickle() as server:
+        wire = Wire("1:token", f"http://127.0.0.1:{server.port}/bot", f"http://127.0.0.1:{server.port}/file", "")
+        with pytest.raises(TryLater, match="within 1 s"):
+            await wire.download("f", tmp_path / "file", within_s=1)
+        await wire.close()
+        assert server.began

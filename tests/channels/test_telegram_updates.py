@@ -1,5 +1,6 @@
 """Updates as Telegram sends them, and as it never should."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -332,17 +333,19 @@ BODIES = st.builds(
 @given(NODES | st.dictionaries(st.sampled_from([*updates.KINDS, "update_id", "poll"]), BODIES | JSON, max_size=2))
 def test_no_json_is_a_surprise(raw: object) -> None:
     """Whatever comes is read, passed over, or broken; nothing else is raised."""
-    readers = (
-        updates.speaker,
-        updates.pairing_code,
-        updates.migration,
-        lambda raw: updates.album(raw, ME, "mention"),
-        lambda raw: heard(raw, "all"),
-        lambda raw: heard(raw, "mention", albums=["A"]),
-    )
-    updates.number(raw)
-    for read in readers:
+    readers: list[tuple[Callable[[object], object], Any]] = [
+        (updates.speaker, updates.Speaker),
+        (updates.pairing_code, str | None),
+        (updates.migration, tuple | None),
+        (lambda raw: updates.album(raw, ME, "mention"), str | None),
+        (lambda raw: heard(raw, "all"), Inbound | None),
+        (lambda raw: heard(raw, "mention", albums=["A"]), Inbound | None),
+    ]
+    assert isinstance(updates.number(raw), int | None)
+    for read, kind in readers:
         try:
-            read(raw)
-        except Broken:
-            pass
+            found = read(raw)
+        except Broken as broken:
+            assert str(broken)
+        else:
+            assert isinstance(found, kind)

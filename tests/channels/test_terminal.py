@@ -100,8 +100,11 @@ class Daemon:
         self.socket = socket
         self.desk = Desk()
         self.channel = TerminalChannel(socket, Noon(), self.control)
+        self.failure: Exception = OSError()
 
     async def control(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        if name == "fails":
+            raise self.failure
         if name != "status":
             raise TellUser(f"There is no {name}.")
         return {"running": True, **args}
@@ -330,6 +333,18 @@ async def test_a_bad_line_is_answered_and_nothing_more(socket: Path, line: bytes
             pass
         assert event == {"event": "control", "name": "status", "result": {"running": True, "still": "here"}}
         assert daemon.desk.updates == []
+
+
+@pytest.mark.parametrize("failure", [PermissionError(13, "Permission denied"), ValueError("odd"), OverflowError("odd")])
+async def test_a_control_that_fails_is_told_and_nothing_more(socket: Path, failure: Exception) -> None:
+    """Who asked gets the reason; that client and all others go on."""
+    async with serving(socket) as daemon, client(daemon) as ann, client(daemon) as bob:
+        daemon.failure = failure
+        ann.send({"op": "control", "name": "fails", "args": {}})
+        assert await ann.hear() == {"event": "error", "text": f"fails failed: {failure}."}
+        for one in (ann, bob):
+            one.send({"op": "control", "name": "status", "args": {}})
+            assert (await one.hear())["result"] == {"running": True}
 
 
 async def test_a_client_that_does_not_read_is_dropped(socket: Path) -> None:

@@ -1,11 +1,13 @@
 """What every session log promises: one suite over the fake and the real one."""
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from nanomem.errors import CannotStore
 from nanomem.messages import Sender, ToolCall
@@ -181,6 +183,20 @@ async def test_a_long_log_is_read_from_its_end(space: Space) -> None:
     await written(space, *lines, reset)
     session = await JsonlSessionLog().load(space, KEY)
     assert [m.n for m in session.messages] == [1009, 1010]
+
+
+async def test_bad_lines_are_reported_by_their_number(space: Space) -> None:
+    """In order, and however many there are, the file is gone through once."""
+    await written(space, LINE.format(1), "bad\n", LINE.format(2), "\n", "worse\n", LINE.format(3))
+    with capture_logs() as logs:
+        await JsonlSessionLog().load(space, KEY)
+    assert [entry["line"] for entry in logs] == [2, 4, 5]
+    await written(space, LINE.format(1), *["x" * 2_000 + "\n"] * 10_000)
+    began = time.monotonic()
+    with capture_logs() as logs:
+        await JsonlSessionLog().load(space, KEY)
+    assert [entry["line"] for entry in logs] == list(range(2, 10_002))
+    assert time.monotonic() - began < 10, "counting from the beginning for each line takes a minute"
 
 
 async def test_the_file_reads_as_the_format_says(space: Space) -> None:

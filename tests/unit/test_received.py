@@ -1,5 +1,6 @@
 """What people send along: a harmless name, fetched once, and a note where that fails."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,11 @@ def space(tmp_path: Path) -> Space:
 
 
 @pytest.fixture
+def files(tmp_path: Path) -> ReceivedFiles:
+    return ReceivedFiles(tmp_path / "incoming")
+
+
+@pytest.fixture
 def channel() -> FakeChannel:
     channel = FakeChannel()
     channel.files["r"] = b"content"
@@ -34,7 +40,7 @@ def sent(*names: str, number: int = 1, ref: str = "r", media_type: str = "text/p
 
 
 async def received(space: Space, channel: FakeChannel, message: Inbound) -> list[str]:
-    paths, notes = await ReceivedFiles().receive(space, message, channel)
+    paths, notes = await ReceivedFiles(space.root.parent / "incoming").receive(space, message, channel)
     assert notes == []
     return paths
 
@@ -85,7 +91,7 @@ async def test_the_same_message_again_has_the_same_files(space: Space, channel: 
 
 
 @pytest.mark.parametrize("error", [Refused("it is too large"), TryLater("no network"), OSError(28, "No space left")])
-async def test_what_fails_becomes_a_note(space: Space, error: NanomemError | OSError) -> None:
+async def test_what_fails_becomes_a_note(space: Space, files: ReceivedFiles, error: NanomemError | OSError) -> None:
     """The others arrive; half of a file is none, and it is fetched whole the next time."""
 
     class Failing(FakeChannel):
@@ -98,17 +104,19 @@ async def test_what_fails_becomes_a_note(space: Space, error: NanomemError | OSE
     channel = Failing()
     channel.files["r"] = b"content"
     message = replace(sent("good.txt"), attachments=(*sent("b" * 500, ref="bad").attachments, *sent("g").attachments))
-    paths, notes = await ReceivedFiles().receive(space, message, channel)
+    paths, notes = await files.receive(space, message, channel)
     assert paths == ["files/1-2-g"]
     [note] = notes
     assert note.startswith("[bbb") and str(error) in note and len(note) < 200
     whole = FakeChannel()
     whole.files |= {"r": b"content", "bad": b"whole"}
-    paths, notes = await ReceivedFiles().receive(space, message, whole)
+    paths, notes = await files.receive(space, message, whole)
     assert (len(paths), notes) == (2, []) and (space.root / paths[0]).read_bytes() == b"whole"
 
 
-async def test_links_that_lead_out_are_not_followed(space: Space, channel: FakeChannel, tmp_path: Path) -> None:
+async def test_links_that_lead_out_are_not_followed(
+    space: Space, files: ReceivedFiles, channel: FakeChannel, tmp_path: Path
+) -> None:
     """The agent's tools may write in that folder: a link waiting there is replaced, and a folder of links refused."""
     outside = tmp_path / "config.toml"
     outside.write_text("secret")
@@ -120,9 +128,66 @@ async def test_links_that_lead_out_are_not_followed(space: Space, channel: FakeC
     assert outside.read_text() == "secret" and not (tmp_path / "new").exists()
     (space.root / "files").rename(space.root / "old")
     (space.root / "files").symlink_to(tmp_path)
-    _, notes = await ReceivedFiles().receive(space, sent("b.txt", number=2), channel)
+    _, notes = await files.receive(space, sent("b.txt", number=2), channel)
     assert "a link to another place" in notes[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "workspace"]
+    assert await files.image(space, "files/config.toml") is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "incoming", "workspace"]
+    assert list((tmp_path / "incoming").iterdir()) == []
+
+
+async def test_a_folder_that_becomes_a_link_while_a_file_is_fetched(
+    space: Space, files: ReceivedFiles, tmp_path: Path
+) -> None:
+    """A command of the agent's may run just then: nothing is put behind the link, and nothing is left over."""
+
+    class Racing(FakeChannel):
+        async def fetch(self, attachment: Attachment, to: Path) -> None:
+            await super().fetch(attachment, to)
+            (space.root / "files").symlink_to(tmp_path / "outside")
+
+    (tmp_path / "outside").mkdir()
+    space.root.mkdir()
+    channel = Racing()
+    channel.files["r"] = b"content"
+    paths, notes = await files.receive(space, sent("a.txt"), channel)
+    assert paths == [] and "a link to another place" in notes[0]
+    assert [*(tmp_path / "outside").iterdir(), *(tmp_path / "incoming").iterdir()] == []
+
+
+async def test_a_pipe_that_waits_there_is_not_waited_for(
+    space: Space, files: ReceivedFiles, channel: FakeChannel
+) -> None:
+    """It is no picture, and the file takes its place; a pipe in the folder's place is told."""
+    (space.root / "files").mkdir(parents=True)
+    os.mkfifo(space.root / "files" / "1-1-a.png")
+    assert await files.image(space, "files/1-1-a.png") is None
+    channel.files["r"] = PNG
+    [path] = await received(space, channel, sent("a.png"))
+    assert await files.image(space, path) is not None
+    (space.root / "files").rename(space.root / "old")
+    os.mkfifo(space.root / "files")
+    assert await files.image(space, path) is None
+    _, notes = await files.receive(space, sent("a.png"), channel)
+    assert "is no folder" in notes[0]
+
+
+async def test_a_folder_in_a_files_place_is_a_note(space: Space, files: ReceivedFiles, channel: FakeChannel) -> None:
+    """What is in it stays."""
+    (space.root / "files" / "1-1-a.txt" / "inside").mkdir(parents=True)
+    paths, notes = await files.receive(space, sent("a.txt"), channel)
+    assert paths == [] and len(notes) == 1 and (space.root / "files" / "1-1-a.txt" / "inside").is_dir()
+
+
+@pytest.mark.parametrize(
+    "path", ["files/link.png", "linked/a.png", "files/../../a.png", "../a.png", "files/", "a\0b", ""]
+)
+async def test_a_picture_elsewhere_is_none(space: Space, files: ReceivedFiles, tmp_path: Path, path: str) -> None:
+    """However its path leads there: only what was received is shown to a model."""
+    (space.root / "files").mkdir(parents=True)
+    (tmp_path / "a.png").write_bytes(PNG)
+    (space.root / "files" / "link.png").symlink_to(tmp_path / "a.png")
+    (space.root / "linked").symlink_to(tmp_path)
+    assert await files.image(space, path) is None
 
 
 @pytest.mark.parametrize(
@@ -140,18 +205,18 @@ async def test_links_that_lead_out_are_not_followed(space: Space, channel: FakeC
     ],
 )
 async def test_a_picture_is_what_its_bytes_say(
-    space: Space, channel: FakeChannel, data: bytes, media_type: str | None
+    space: Space, files: ReceivedFiles, channel: FakeChannel, data: bytes, media_type: str | None
 ) -> None:
     """Whatever type and name its sender gave it; one too large for a model is none."""
     channel.files["r"] = data
     [path] = await received(space, channel, sent("lie.png", media_type="image/png"))
-    image = await ReceivedFiles().image(space, path)
+    image = await files.image(space, path)
     assert (image.media_type if image else None) == media_type
     assert image is None or image.data == data
 
 
-async def test_a_picture_that_is_gone_is_none(space: Space) -> None:
+async def test_a_picture_that_is_gone_is_none(space: Space, files: ReceivedFiles) -> None:
     """So is a folder."""
     (space.root / "files").mkdir(parents=True)
-    assert await ReceivedFiles().image(space, "files/1-1-a.png") is None
-    assert await ReceivedFiles().image(space, "files") is None
+    assert await files.image(space, "files/1-1-a.png") is None
+    assert await files.image(space, "files") is None

@@ -1,6 +1,7 @@
 """What the owner sees of a home from outside: its status, its conversations."""
 
 import json
+import os
 from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -75,7 +76,18 @@ def test_the_status_of_nothing(tmp_path: Path) -> None:
     assert found["messages"] == {"waiting": 0, "undelivered": 0, "set_aside": 0}
 
 
-@pytest.mark.parametrize("end", ["", '{"cursor": 13, "summ', "no json\n", '{"cursor": null}\n', "[]\n\n"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "",
+        '{"cursor": 13, "summ',
+        "no json\n",
+        '{"cursor": null}\n',
+        "[]\n\n",
+        '{"cursor": Infinity}\n',
+        f'{{"cursor": {"9" * 4_000}}}\n',
+    ],
+)
 async def test_the_status_over_damaged_files(home: Home, end: str) -> None:
     """What is whole counts."""
     memory = home.workspace / "memory"
@@ -86,6 +98,35 @@ async def test_the_status_over_damaged_files(home: Home, end: str) -> None:
     found = compose(home.path, "fake", None, {})
     assert found["history"] == {"cursor": 15, "dream_cursor": 2}
     assert found["memory"]["facts"] == 4
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "9" * 19, "-1", ""])
+async def test_the_status_over_an_odd_number(home: Home, number: str) -> None:
+    """One that no daemon ever wrote counts as none."""
+    (home.workspace / "memory" / ".dream_cursor").write_text(number)
+    assert compose(home.path, "fake", None, {})["history"] == {"cursor": 15, "dream_cursor": 2}
+
+
+async def test_the_status_waits_for_no_pipe(home: Home) -> None:
+    """Nobody writes to those that stand in the files' places."""
+    for name in ("MEMORY.md", "history.jsonl", ".dream_cursor"):
+        (home.workspace / "memory" / name).unlink()
+        os.mkfifo(home.workspace / "memory" / name)
+    found = compose(home.path, "fake", None, {})
+    assert (found["history"], found["memory"]["facts"]) == ({"cursor": 3, "dream_cursor": 2}, 3)
+
+
+async def test_the_status_over_odd_spaces(home: Home) -> None:
+    """A link that leads to itself, a file, a space without anything: the others count as before."""
+    (home.spaces / "loop").symlink_to(home.spaces / "loop")
+    (home.spaces / "file").write_text("x")
+    (home.spaces / "empty" / "memory").mkdir(parents=True)
+    (home.spaces / "empty" / "sessions").symlink_to("sessions")
+    found = compose(home.path, "fake", None, {})
+    assert (found["spaces"], found["sessions"], found["history"]["cursor"]) == (3, 3, 15)
+    home.spaces.rename(home.path / "old")
+    home.spaces.write_text("no folder")
+    assert compose(home.path, "fake", None, {})["spaces"] == 1
 
 
 def test_how_a_channel_is() -> None:

@@ -37,7 +37,8 @@ log = structlog.get_logger()
 class TelegramChannel:
     """Implements Channel. `aliases` maps the new id of a group that changed it to the one its sessions have.
 
-    `on_migration` is awaited, with the old and the new address, before anything from the new group is taken.
+    `on_migration` is awaited, with the old and the new address, before anything from the new group is taken. It may
+    do nothing and raise Refused, where the old address has no session: the new group then stands for itself.
     `close` ends the connections; sending is possible before, during and after `run`.
     """
 
@@ -181,11 +182,13 @@ class TelegramChannel:
         return Update(ident, kept if message else "", message)
 
     async def _stranger(self, raw: object, speaker: updates.Speaker) -> None:
-        code = updates.pairing_code(raw) if speaker.person else None
+        try:
+            code = updates.pairing_code(raw) if speaker.person else None
+        except Broken:
+            code = None  # of a stranger nothing is kept, broken or not
         if speaker.user is None or code is None or not await self._door.pair(code, speaker.user):
             log.warning("telegram.stranger", user=speaker.user)
             return
-        log.info("telegram.paired", user=speaker.user)
         try:
             await self._wire.send(speaker.user, None, WELCOME)
         except NanomemError as error:
@@ -216,5 +219,7 @@ class TelegramChannel:
             await self._on_migration(f"telegram:{first}", f"telegram:{new}")
         except CannotStore as error:
             raise TryLater(error.text) from error
+        except Refused:
+            return
         self._old[str(new)] = first
         log.info("telegram.migrated", old=first, new=new)

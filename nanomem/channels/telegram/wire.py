@@ -3,6 +3,7 @@
 Knows nothing of updates, people or turns. Whatever goes wrong leaves as TryLater, Refused, Gone or Moved.
 """
 
+import asyncio
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +27,7 @@ LARGEST_FILE = 20 * 1024 * 1024
 _TOO_LARGE = "The file is larger than the 20 MB that Telegram lets bots fetch."
 _WRONG_TOKEN_S = 60.0
 _TIMEOUT_S = 20.0
+_DOWNLOAD_S = 300.0
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)  # else Telegram would open any link that a model writes
 _NOT_EDITABLE = ("to edit not found", "can't be edited", "message_id_invalid", "no text in the message to edit")
 T = TypeVar("T")
@@ -122,8 +124,15 @@ class Wire:
             if "is not modified" not in error.text:
                 raise
 
-    async def download(self, file_id: str, to: Path) -> None:
-        """At most 20 MB; what was fetched before a failure is left there."""
+    async def download(self, file_id: str, to: Path, within_s: float = _DOWNLOAD_S) -> None:
+        """At most 20 MB, in at most so many seconds; what was fetched before a failure is left there."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._download(file_id, to)
+        except TimeoutError:
+            raise TryLater(f"The file did not come from Telegram within {within_s:g} s.") from None
+
+    async def _download(self, file_id: str, to: Path) -> None:
         try:
             file = await self._asked(self._bot.get_file(file_id))
         except Refused as error:
