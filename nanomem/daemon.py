@@ -129,20 +129,6 @@ async def assembled(
         core = _core(home, settings, environ, clock, database, logs, door)
         outside: list[Channel] = []
 
-        async def control(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            match name:
-                case "pair":
-                    return {"code": await codes.new_code(clock.now())}
-                case "menu":
-                    return {"commands": core.commands.menu}
-                case "status":
-                    states = {"telegram": reports.channel_state(telegram.enabled, outside[0] if outside else None)}
-                    today = await core.asker.spent_today()
-                    name = core.asker.model.name
-                    counts = await box.counts()
-                    return await asyncio.to_thread(reports.compose, home.path, name, os.getpid(), states, counts, today)
-            raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
-
         async def moved(old: str, new: str) -> None:
             """A chat has a new id: first its session says so, then the bus. Raises Refused: it has no session."""
             if not await asyncio.to_thread(path_of(door.space(old), old).exists):
@@ -157,13 +143,44 @@ async def assembled(
             channel = _telegram(settings, environ, door, clock, await box.aliases(), moved, core.commands.menu)
             stack.push_async_callback(channel.close)
             outside.append(channel)
-        terminal = TerminalChannel(home.socket, clock, control)
+        control = _Control(home, core, box, codes, clock, telegram.enabled, outside)
+        terminal = TerminalChannel(home.socket, clock, control.ask)
         bus = Bus(box, core.commands.kind)
         deliveries = Deliveries([terminal, *outside], box, clock)
         files = ReceivedFiles(home.state / "incoming")
         answering = Answering(box, core.conversations, core.runner, deliveries, files, clock)
         loop = AgentLoop(bus, core.commands, answering, deliveries, clock, settings.agents.defaults.budget // 2)
         yield Daemon(bus, loop, terminal, tuple(outside), core.asker.model, core.tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """What clients may ask of the daemon itself."""
+
+    home: Home
+    core: "_Core"
+    box: inbox.SqliteInbox
+    codes: pairing.Pairings
+    clock: Clock
+    telegram_enabled: bool
+    outside: Sequence[Channel]
+
+    async def ask(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a question by its name. Raises Refused."""
+        match name:
+            case "pair":
+                return {"code": await self.codes.new_code(self.clock.now())}
+            case "menu":
+                return {"commands": self.core.commands.menu}
+            case "status":
+                telegram = next(iter(self.outside), None)
+                states = {"telegram": reports.channel_state(self.telegram_enabled, telegram)}
+                model, today = self.core.asker.model.name, await self.core.asker.spent_today()
+                counts = await self.box.counts()
+                return await asyncio.to_thread(
+                    reports.compose, self.home.path, model, os.getpid(), states, counts, today
+                )
+        raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
 
 
 async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:
