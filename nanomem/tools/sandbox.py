@@ -27,7 +27,8 @@ _FEW = f"ulimit -u {PROCESSES} 2>/dev/null"
 # The shell stays, to reap what its children leave behind.
 _STAYING = '"$0" -c "$1"; exit $?'
 # Root owns the devices that bwrap takes from outside: without this, `chmod 0 /dev/null` inside holds for all.
-_DEVICES_KEPT = ("unshare", "-m", "/bin/sh", "-c", 'mount -o bind,ro /dev /dev && exec "$@"', "sh")
+_READ_ONLY_DEV = 'mount --rbind /dev /dev && mount -o remount,bind,ro /dev && exec "$@"'
+_DEVICES_KEPT = ("unshare", "-m", "/bin/sh", "-c", _READ_ONLY_DEV, "sh")
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _ETC = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
 
@@ -88,7 +89,7 @@ def probe(program: str = "bwrap") -> str | None:
             done = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"bubblewrap does not work here: {error}"
-    said = done.stderr.decode("utf-8", "replace").strip()
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())
     return f"bubblewrap does not work here: {said or done.returncode}" if done.returncode else None
 
 
