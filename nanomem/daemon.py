@@ -185,7 +185,7 @@ class _Control:
 
 async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:
     """What a bus that was lost knew and the logs still tell: chats that changed their id, turns cut short."""
-    for path in [path for root in (home.workspace, *home.spaces.glob("*")) for path in root.glob("sessions/*.jsonl")]:
+    for path in list(home.logs()):
         records = await asyncio.to_thread(lambda log: list(read_all(log)), path)
         key = next((record.key for record in records if isinstance(record, Metadata)), "")
         if path != path_of(door.space(key), key):

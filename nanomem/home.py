@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +25,11 @@ class Home:
         self.workspace = path / "workspace"
         self.versions = path / "versions"
         self.spaces = path / "spaces"
+
+    def logs(self) -> Iterator[Path]:
+        """The session logs of all spaces."""
+        for root in (self.workspace, *sorted(self.spaces.glob("*"))):
+            yield from sorted((root / "sessions").glob("*.jsonl"))
 
 
 def resolve(option: str | None, environ: Mapping[str, str]) -> Home:

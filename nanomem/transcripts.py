@@ -26,7 +26,7 @@ class Summary:
 
 def list_sessions(home: Home, zone: tzinfo) -> list[Summary]:
     """All sessions of all spaces, newest first."""
-    return sorted((_summary(path, zone) for path in _logs(home)), key=lambda found: found.updated_at, reverse=True)
+    return sorted((_summary(path, zone) for path in home.logs()), key=lambda found: found.updated_at, reverse=True)
 
 
 def show(home: Home, key: str, zone: tzinfo) -> Iterator[str]:
@@ -44,14 +44,9 @@ def export(home: Home, key: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def _logs(home: Home) -> Iterator[Path]:
-    for root in (home.workspace, *sorted(home.spaces.glob("*"))):
-        yield from sorted((root / "sessions").glob("*.jsonl"))
-
-
 def _log(home: Home, key: str) -> Path:
     name = f"{file_name(key)}.jsonl"
-    found = next((path for path in _logs(home) if path.name == name), None)
+    found = next((path for path in home.logs() if path.name == name), None)
     if found is None:
         raise Misuse(f"There is no session {key!r}. nanomem sessions list shows all.")
     return found

@@ -152,15 +152,15 @@ class Prompter:
 
     def _is_cold(self, conversation: Conversation, own: frozenset[str], now: datetime) -> bool:
         """Whether the provider has lost its cache of this conversation: it was quiet for longer than that."""
-        before = [m.timestamp for m in conversation.session.messages[-50:] if m.turn not in own]
-        return bool(before) and (now - before[-1]).total_seconds() > self.limits.cache_ttl_s
+        before = _newest_before(conversation, own)
+        return before is not None and (now - before.timestamp).total_seconds() > self.limits.cache_ttl_s
 
     async def _prefix(
         self, conversation: Conversation, own: frozenset[str], files: MemoryFiles, now: datetime
     ) -> Prefix:
         session = conversation.session
         shown = history(session.messages, self.limits.max_messages)
-        earlier = next((m.n for m in reversed(session.messages) if m.turn not in own), session.last_consolidated)
+        before = _newest_before(conversation, own)
         system = self._templates.render(
             "system",
             soul=await self._bounded(files.soul),
@@ -173,7 +173,7 @@ class Prompter:
             system=system,
             files=files,
             first_n=shown[0].n if shown else session.last_n + 1,
-            last_n=earlier,
+            last_n=before.n if before else session.last_consolidated,
             built_at=now,
             tokens=await self._tokenizer.count(system),
         )
@@ -190,3 +190,8 @@ class Prompter:
             text = "".join(f"{s.name}{s.description}{dict(s.parameters)}" for s in self._schemas)
             self._schema_tokens = await self._tokenizer.count(text)
         return self._schema_tokens
+
+
+def _newest_before(conversation: Conversation, own: frozenset[str]) -> Said | None:
+    """The newest message that none of these turns has said."""
+    return next((m for m in reversed(conversation.session.messages) if m.turn not in own), None)
