@@ -4,15 +4,18 @@ Every docstring says what is *not* promised: order, loss, blocking, idempotency,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from nanomem.entries import Entry
+from nanomem.facts import MemoryFiles
 from nanomem.messages import Attachment, Image, Inbound, Outbound, Reply, Request, ToolSchema, Usage
 from nanomem.records import Record
 from nanomem.session import Session
 from nanomem.spaces import Space
+from nanomem.versions import Kind, Removal, Verdict, Version
 
 
 class Clock(Protocol):
@@ -54,6 +57,25 @@ class Model(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a tool call comes from: whose space, which turn of which session, and the first and last `n` of the
+    messages that the turn is about. `id` is the call's own, unique in the space."""
+
+    space: Space
+    session: str = ""
+    turn: str = ""
+    first: int = 0
+    last: int = 0
+    id: str = ""
+
+    @property
+    def trailers(self) -> dict[str, str]:
+        """As a version tells it."""
+        messages = f"{self.first}-{self.last}" if self.first else ""
+        return {"Session": self.session, "Messages": messages, "Inbound": self.turn, "Id": self.id}
+
+
 class Tool(Protocol):
     """Something a model may do. One file each in `nanomem/tools/`."""
 
@@ -65,8 +87,8 @@ class Tool(Protocol):
     def parallel(self) -> bool:
         """Whether calls of it may run beside others: true only where it changes nothing."""
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
-        """Does it, in that space only; arguments fit the schema. Raises ShowModel.
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
+        """Does it, in the origin's space only; arguments fit the schema. Raises ShowModel.
 
         Cancelling may leave a part done; nothing of it goes on running.
         """
@@ -235,19 +257,123 @@ class Meter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFiles:
-    """The three files of a space as texts; a file that is missing is empty."""
+class Change:
+    """A wish to change the memory.
 
-    soul: str = ""
-    user: str = ""
-    memory: str = ""
+    `propose` makes of the files as they were at version `base` (None: as they are now) what they shall be;
+    What it drops is put back unless `removed` names it, or `reason` is given,
+    which then holds for all of it. `trailers` tell where the change comes from; one with the `Id` of a
+    version that is there already is that version, and is not made again.
+    """
+
+    kind: Kind
+    propose: Callable[[MemoryFiles], MemoryFiles]
+    base: str | None = None
+    removed: Sequence[Removal] = ()
+    reason: str = ""
+    subject: str = ""
+    trailers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was written: the version, None where nothing had to change; and what happened to each fact."""
+
+    version: Version | None
+    verdicts: Sequence[Verdict] = ()
 
 
 class Memory(Protocol):
-    """What is known in a space. (Reading only, so far.)"""
+    """What is known in a space, and the one way to change it."""
 
     async def read(self, space: Space) -> MemoryFiles:
-        """The files as they are now; damage is reported to the log, never raised."""
+        """What is known now, with what a person has edited since; damage is reported to the log, never raised."""
+
+    async def change(self, space: Space, change: Change) -> Receipt:
+        """Returns once the change is committed and the files say so. Idempotent by the `Id` trailer.
+
+        Raises CannotStore (nothing was changed), Refused (a file is in no state to be written; the text says which).
+        """
+
+
+class Versions(Protocol):
+    """The truth of what is known: all that a space's three files ever were."""
+
+    async def all(self, space: Space) -> Sequence[Version]:
+        """Every version, the oldest first: number N is at N - 1. Cheap when asked again."""
+
+    async def read(self, space: Space, version: str) -> MemoryFiles:
+        """The files at a version, by its id. Raises KeyError: there is no such version."""
+
+    async def commit(self, space: Space, files: MemoryFiles, message: str, at: datetime) -> Version:
+        """One more version. For one writer at a time. Raises CannotStore, Stop."""
+
+    async def placed(self, space: Space) -> str | None:
+        """The id of the version that the working files were last seen to be."""
+
+    async def set_placed(self, space: Space, version: str) -> None:
+        """Notes that the working files are that version. Raises CannotStore, Stop."""
+
+
+class WorkingFiles(Protocol):
+    """The three files as a person sees and edits them. Names are `SOUL.md`, `USER.md`, `memory/MEMORY.md`.
+
+    Bytes that are no UTF-8 are lone surrogates in the texts. All may raise CannotStore and Stop, and Refused for a file
+    that cannot be used as it is.
+    """
+
+    async def read(self, space: Space) -> Mapping[str, str | None]:
+        """Each file of the space by its name; None is a missing one."""
+
+    async def place(self, space: Space, name: str, text: str) -> str | None:
+        """Puts a text in place, atomically, and returns what was there instead, which is kept under another name
+        until `compared`: somebody may have written it a moment ago."""
+
+    async def left(self, space: Space) -> Mapping[str, str]:
+        """What was replaced and is not `compared` yet, by name: a crash may have come between."""
+
+    async def compared(self, space: Space, name: str) -> None:
+        """What was replaced needs no keeping."""
+
+
+class History(Protocol):
+    """The truth of what was summarised: one append-only file in a space.
+
+    All raise CannotStore where it cannot be read: it is never taken for an empty one.
+    """
+
+    async def append(self, space: Space, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries with their cursors, on disk. In O(new). Raises CannotStore (none or some are there), Stop."""
+
+    async def last(self, space: Space) -> int:
+        """The newest cursor; 0 if there is none."""
+
+    async def entry(self, space: Space, cursor: int) -> Entry | None:
+        """One entry, found without reading all."""
+
+    async def after(self, space: Space, cursor: int) -> list[Entry]:
+        """The entries behind a cursor, in order; in O(those)."""
+
+    async def repair(self, space: Space) -> bool:
+        """Makes what is only a view of the entries fit them again; whether that was needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """Something to read when it is needed. An `always` one is in every prompt."""
+
+    name: str
+    description: str
+    body: str
+    triggers: tuple[str, ...] = ()
+    always: bool = False
+
+
+class Skills(Protocol):
+    """What can be read: the package's skills and the owner's, one of the owner's in place of one of the same name."""
+
+    async def all(self, space: Space) -> Sequence[Skill]:
+        """By name. A broken file is reported to the log and passed over; cheap when asked again."""
 
 
 class Files(Protocol):

@@ -8,18 +8,18 @@ each process alone.
 import asyncio
 import os
 from asyncio.subprocess import Process
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
+from nanomem.ports import Origin, Tool
 from nanomem.spaces import Space
 from nanomem.tools import sandbox
+from nanomem.tools.stillness import Stillness
 from nanomem.tools.workbench import Workbench
 
 _SHOWN = 20_000
@@ -38,16 +38,19 @@ class Exec:
     parallel = False
 
     def __init__(
-        self, box: Callable[[str, Path], sandbox.Box], probe: Callable[[], str | None], timeout_s: float
+        self,
+        box: Callable[[str, Path], sandbox.Box],
+        probe: Callable[[], str | None],
+        timeout_s: float,
+        still: Callable[[Space], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
         self._box = box
         self._probe = probe
         self._timeout_s = timeout_s
         self._off: list[str | None] = []
-        # Clearing up after one command would uncover the truth to another.
-        self._alone: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._still = still or Stillness()
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         if not self._off:
             self._off.append(await asyncio.to_thread(self._probe))
         if self._off[0]:
@@ -55,11 +58,11 @@ class Exec:
         command = arguments["command"]
         if not command.strip() or "\0" in command or len(command) > 100_000:
             raise ShowModel("The command is empty, too long, or has a NUL in it.")
-        async with self._alone[space.root]:
-            space.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            box = self._box(command, space.root)
+        async with self._still(origin.space):
+            origin.space.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            box = self._box(command, origin.space.root)
             try:
-                return await _run(box, space.root, self._timeout_s)
+                return await _run(box, origin.space.root, self._timeout_s)
             finally:
                 box.clear()
 
@@ -69,8 +72,8 @@ def build(workbench: Workbench) -> Tool | None:
     if not workbench.exec_enabled:
         return None
     if workbench.exec_sandbox == "none":
-        return Exec(sandbox.plain, lambda: None, workbench.exec_timeout_s)
-    return Exec(sandbox.bubblewrap, sandbox.probe, workbench.exec_timeout_s)
+        return Exec(sandbox.plain, lambda: None, workbench.exec_timeout_s, workbench.still)
+    return Exec(sandbox.bubblewrap, sandbox.probe, workbench.exec_timeout_s, workbench.still)
 
 
 async def _run(box: sandbox.Box, folder: Path, timeout_s: float) -> str:

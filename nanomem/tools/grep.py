@@ -10,7 +10,7 @@ from typing import Any
 
 from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
+from nanomem.ports import Origin, Tool
 from nanomem.spaces import Space
 from nanomem.tools.contained import is_hidden, opened
 from nanomem.tools.workbench import Workbench
@@ -35,8 +35,8 @@ class Grep:
     )
     parallel = True
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
-        return await asyncio.to_thread(_grep, space, arguments["pattern"], arguments.get("path") or ".")
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
+        return await asyncio.to_thread(_grep, origin.space, arguments["pattern"], arguments.get("path") or ".")
 
 
 def build(workbench: Workbench) -> Tool | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
+from nanomem.ports import Origin, Tool
 from nanomem.spaces import Space
 from nanomem.tools.contained import is_hidden, opened
 from nanomem.tools.workbench import Workbench
@@ -23,8 +23,8 @@ class ListDir:
     schema = tool_schema("list_dir", "List a folder of the workspace.", {"path": "relative path, . for the top"})
     parallel = True
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
-        return await asyncio.to_thread(_list, space, arguments["path"])
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
+        return await asyncio.to_thread(_list, origin.space, arguments["path"])
 
 
 def build(workbench: Workbench) -> Tool | None:

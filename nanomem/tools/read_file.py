@@ -7,7 +7,7 @@ from typing import Any
 
 from nanomem.arguments import tool_schema, whole_number
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
+from nanomem.ports import Origin, Tool
 from nanomem.spaces import Space
 from nanomem.tools.contained import opened_file
 from nanomem.tools.workbench import Workbench
@@ -28,9 +28,9 @@ class ReadFile:
     )
     parallel = True
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         offset, limit = max(1, arguments.get("offset", 1)), max(1, arguments.get("limit", 2_000))
-        return await asyncio.to_thread(_read, space, arguments["path"], offset, limit)
+        return await asyncio.to_thread(_read, origin.space, arguments["path"], offset, limit)
 
 
 def build(workbench: Workbench) -> Tool | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from nanomem.arguments import tool_schema
-from nanomem.ports import Tool
+from nanomem.ports import Origin, Tool
 from nanomem.records import AssistantMessage, UserMessage, from_json
 from nanomem.spaces import Space
 from nanomem.tools.workbench import Workbench
@@ -50,8 +50,12 @@ class Recall:
     def __init__(self, timezone: tzinfo) -> None:
         self._timezone = timezone
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
-        return await asyncio.to_thread(self._recall, arguments["query"], space)
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
+        return await self.search(origin.space, arguments["query"])
+
+    async def search(self, space: Space, query: str) -> str:
+        """What was said in a space with words of the query."""
+        return await asyncio.to_thread(self._recall, query, space)
 
     def _recall(self, query: str, space: Space) -> str:
         wanted, end = _wanted(query[:2_000]), time.monotonic() + _SECONDS

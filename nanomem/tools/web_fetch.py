@@ -10,8 +10,7 @@ from typing import Any
 
 from nanomem.arguments import tool_schema, whole_number
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
-from nanomem.spaces import Space
+from nanomem.ports import Origin, Tool
 from nanomem.tools.workbench import Workbench
 
 _SHOWN = 20_000
@@ -35,7 +34,7 @@ class WebFetch:
         self._allow_loopback = allow_loopback
         self._deadline_s = deadline_s
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         from nanomem.tools.web.network import PublicOnly, fetch
 
         url, offset = arguments["url"].strip(), max(0, arguments.get("offset", 0))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanomem.arguments import check_arguments
+from nanomem.ports import Origin
 from nanomem.spaces import Space
 from nanomem.tools import Workbench, load_tools
 
@@ -35,7 +36,7 @@ def use(space: Space) -> Use:
 
     async def run(name: str, **arguments: object) -> str:
         tool = tools[name]
-        return await tool.run(check_arguments(tool.schema, json.dumps(arguments)), space)
+        return await tool.run(check_arguments(tool.schema, json.dumps(arguments)), Origin(space))
 
     return run
 

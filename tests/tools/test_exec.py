@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from nanomem.errors import ShowModel
+from nanomem.ports import Origin
 from nanomem.spaces import Space
 from nanomem.tools import sandbox
 from nanomem.tools.exec import Exec
@@ -33,7 +34,7 @@ needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 def running(space: Space, boxed: bool = True, timeout_s: float = 30) -> Run:
     tool = Exec(sandbox.bubblewrap if boxed else sandbox.plain, lambda: None, timeout_s)
-    return lambda command: tool.run({"command": command.replace("4242424", NAP)}, space)
+    return lambda command: tool.run({"command": command.replace("4242424", NAP)}, Origin(space))
 
 
 @pytest.fixture(
@@ -164,9 +165,9 @@ async def test_commands_end_with_the_daemon(space: Space) -> None:
     os.mkfifo(space.root / "held")
     program = (
         "import asyncio, sys; from pathlib import Path; from nanomem.spaces import Space\n"
-        "from nanomem.tools import sandbox; from nanomem.tools.exec import Exec\n"
+        "from nanomem.tools import sandbox; from nanomem.tools.exec import Exec; from nanomem.ports import Origin\n"
         "root = Path(sys.argv[1]); tool = Exec(sandbox.bubblewrap, lambda: None, 60)\n"
-        f"asyncio.run(tool.run({{'command': 'exec 3> held; setsid sleep {NAP}'}}, Space('o', root, root)))"
+        f"asyncio.run(tool.run({{'command': 'exec 3> held; setsid sleep {NAP}'}}, Origin(Space('o', root, root))))"
     )
     daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(space.root))
     held = await asyncio.to_thread(open, space.root / "held", "rb")
@@ -340,7 +341,7 @@ async def test_without_bubblewrap_commands_are_off_and_say_so(space: Space) -> N
     tool = Exec(sandbox.bubblewrap, probe, 5)
     for _ in range(2):
         with pytest.raises(ShowModel, match="exec is off: bubblewrap is not installed"):
-            await tool.run({"command": "touch /tmp/x"}, space)
+            await tool.run({"command": "touch /tmp/x"}, Origin(space))
     assert asked == ["probe"]
 
 

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nanomem.messages import Sender
+from nanomem.ports import Origin
 from nanomem.records import AssistantMessage, Metadata, Record, ToolMessage, UserMessage, to_json
 from nanomem.spaces import Space, file_name
 from nanomem.tools import Workbench, load_tools
@@ -49,7 +50,7 @@ async def test_times_are_those_of_the_person(space: Space) -> None:
     """In the time zone of the settings."""
     log(space, "My dog is called Rex")
     tool = load_tools(Workbench(ZoneInfo("Asia/Tokyo")))["recall"]
-    assert "[10 April 2026, 18:15] Ann" in await tool.run({"query": "dog"}, space)
+    assert "[10 April 2026, 18:15] Ann" in await tool.run({"query": "dog"}, Origin(space))
 
 
 async def test_the_best_come_first_and_of_equals_the_newest(space: Space, use: Use) -> None:

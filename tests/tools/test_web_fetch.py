@@ -16,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanomem.errors import ShowModel
+from nanomem.ports import Origin
 from nanomem.spaces import Space
 from nanomem.tools import Workbench, load_tools
 from nanomem.tools.web.addresses import is_public
@@ -109,7 +110,7 @@ async def test_what_is_not_the_public_web_is_refused(space: Space, url: str) -> 
     """By any spelling, with a clear word and no connection."""
     tool = load_tools(Workbench(UTC))["web_fetch"]
     with pytest.raises(ShowModel):
-        await tool.run({"url": url}, space)
+        await tool.run({"url": url}, Origin(space))
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -311,7 +312,7 @@ async def test_a_page_that_takes_hours_is_given_up(space: Space, body: bytes, ki
     """With a word; the loop is free meanwhile, and nothing goes on working at it."""
     async with site(page(body, kind)) as url:
         with pytest.raises(ShowModel, match=r"longer than 0\.5 s"):
-            await WebFetch(True, deadline_s=0.5).run({"url": url}, space)
+            await WebFetch(True, deadline_s=0.5).run({"url": url}, Origin(space))
 
 
 async def test_a_long_page_is_read_in_stretches(use: Use) -> None:
@@ -372,7 +373,7 @@ async def test_a_server_that_dawdles_is_given_up(space: Space, trickle: bytes) -
 
     async with site(answer) as url:
         with pytest.raises(ShowModel, match=r"longer than 0\.2 s"):
-            await WebFetch(True, deadline_s=0.2).run({"url": url}, space)
+            await WebFetch(True, deadline_s=0.2).run({"url": url}, Origin(space))
         await asyncio.wait_for(left.wait(), 5)
 
 
