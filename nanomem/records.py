@@ -4,14 +4,18 @@ Pure. A record is made valid or not at all; what cannot be read raises BadRecord
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from nanomem.messages import End, Sender, ToolCall, Usage
+from nanomem.versions import Removal
 
 VERSION = 1
 _ENDS = get_args(End)
+
+EntryType = Literal["consolidation", "archive", "raw"]
+"""What a history entry is: a stretch made short, the rest of what `/new` ended, or a stretch word by word."""
 
 
 class BadRecord(ValueError):
@@ -79,6 +83,68 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One wish to change a long memory file: a fact to add, or one to change `to` another wording, or to remove."""
+
+    add: str = ""
+    change: str = ""
+    to: str = ""
+    remove: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidating:
+    """A whole decision about a stretch, before any of it is done.
+
+    Either `memory_update`, the new MEMORY.md, or `changes` to it, against version `base`; a `raw` one has neither.
+    `after` is the newest history entry there was; `limit` is the most tokens of a raw entry; `inbound` is the
+    command that asked for it.
+    """
+
+    id: str
+    type: EntryType
+    first: int
+    through: int
+    history_entry: str = ""
+    key_facts: tuple[str, ...] = ()
+    memory_update: str | None = None
+    changes: tuple[Edit, ...] | None = None
+    removed: tuple[Removal, ...] = ()
+    base: str | None = None
+    after: int = 0
+    limit: int = 0
+    inbound: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidated:
+    """That decision is carried out: the pointer moves. `history` is the last entry written for it."""
+
+    id: str
+    through: int
+    history: int
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationFailed:
+    """The model gave nothing usable for a stretch; the pointer stays."""
+
+    through: int
+    reason: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """Dream has seen the conversation up to there."""
+
+    through: int
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
     """The chat is known under another key from now on."""
 
@@ -93,7 +159,16 @@ class Other:
     type: str
 
 
-Record = UserMessage | AssistantMessage | ToolMessage | Metadata | Reset | Alias | Other
+Pointer = Consolidating | Consolidated | ConsolidationFailed | Learnt | Reset
+Record = UserMessage | AssistantMessage | ToolMessage | Metadata | Pointer | Alias | Other
+
+
+_TYPES = {
+    Consolidated: "consolidated",
+    ConsolidationFailed: "consolidation_failed",
+    Learnt: "learnt",
+    Reset: "reset",
+}
 
 
 def stamp(moment: datetime) -> str:
@@ -107,15 +182,39 @@ def to_json(record: Record) -> dict[str, Any]:
         case Metadata():
             created = stamp(record.created_at) if record.created_at else None
             return {"_type": "metadata", "version": VERSION, "key": record.key, "created_at": created}
-        case Reset():
-            fields = {"_type": "reset", "through": record.through, "timestamp": stamp(record.timestamp)}
-            return fields | ({"inbound": record.inbound} if record.inbound else {})
+        case Consolidating():
+            return _decision_to_json(record)
+        case Consolidated() | ConsolidationFailed() | Learnt() | Reset():
+            fields = {name: getattr(record, name) for name in record.__slots__}
+            kept = {name: value for name, value in fields.items() if value is not None}
+            return {"_type": _TYPES[type(record)], **kept, "timestamp": stamp(record.timestamp)}
         case Alias():
             return {"_type": "alias", "key": record.key, "timestamp": stamp(record.timestamp)}
         case Other():
             raise BadRecord(f"a record of the unknown type {record.type!r} is read, never written")
         case _:
             return _message_to_json(record)
+
+
+def _decision_to_json(record: Consolidating) -> dict[str, Any]:
+    changes = record.changes and [{k: v for k, v in asdict(edit).items() if v} for edit in record.changes]
+    asked = {"inbound": record.inbound} if record.inbound else {}
+    return {
+        "_type": "consolidating",
+        "id": record.id,
+        "type": record.type,
+        "from": record.first,
+        "through": record.through,
+        "history_entry": record.history_entry,
+        "key_facts": list(record.key_facts),
+        "memory_update": record.memory_update,
+        "changes": changes if record.changes is not None else None,
+        "removed": [asdict(removal) for removal in record.removed],
+        "base": record.base,
+        "after": record.after,
+        **({"limit": record.limit} if record.limit else {}),
+        **asked,
+    }
 
 
 def _message_to_json(record: UserMessage | AssistantMessage | ToolMessage) -> dict[str, Any]:
@@ -163,24 +262,70 @@ def from_json(fields: Any, n: int) -> Record:
                 version=_number(fields, "version", None),
                 last_consolidated=_number(fields, "last_consolidated", 0) or 0,
             )
+        case "consolidating":
+            return _decision_from_json(fields)
+        case "consolidated":
+            return Consolidated(
+                id=str(fields.get("id", "")),
+                history=_number(fields, "history", 0) or 0,
+                through=_number(fields, "through", 0) or 0,
+                timestamp=moment(fields.get("timestamp")),
+            )
+        case "consolidation_failed":
+            return ConsolidationFailed(
+                through=_number(fields, "through", 0) or 0,
+                reason=str(fields.get("reason", "")),
+                timestamp=moment(fields.get("timestamp")),
+            )
+        case "learnt":
+            return Learnt(through=_number(fields, "through", 0) or 0, timestamp=moment(fields.get("timestamp")))
         case "reset":
             inbound = fields.get("inbound")
             return Reset(
                 through=_number(fields, "through", 0) or 0,
-                timestamp=_moment(fields.get("timestamp")),
+                timestamp=moment(fields.get("timestamp")),
                 inbound=None if inbound is None else str(inbound),
             )
         case "alias":
-            return Alias(key=str(fields.get("key", "")), timestamp=_moment(fields.get("timestamp")))
+            return Alias(key=str(fields.get("key", "")), timestamp=moment(fields.get("timestamp")))
         case kind:
             return Other(type=str(kind))
+
+
+def _decision_from_json(fields: Mapping[str, Any]) -> Consolidating:
+    kind: Any = fields.get("type")
+    if kind not in get_args(EntryType):
+        raise BadRecord("a decision of an unknown type")
+    changes = fields.get("changes")
+    names = Edit.__slots__
+    return Consolidating(
+        id=str(fields.get("id", "")),
+        type=kind,
+        first=_number(fields, "from", 0) or 0,
+        through=_number(fields, "through", 0) or 0,
+        history_entry=_text(fields.get("history_entry")),
+        key_facts=tuple(map(str, _list(fields.get("key_facts")))),
+        memory_update=_optional(fields.get("memory_update")),
+        changes=None
+        if changes is None
+        else tuple(Edit(**{n: str(c[n]) for n in names if n in c}) for c in _list(changes) if isinstance(c, dict)),
+        removed=tuple(
+            Removal(str(r.get("fact", "")), str(r.get("reason", "")))
+            for r in _list(fields.get("removed"))
+            if isinstance(r, dict)
+        ),
+        base=_optional(fields.get("base")),
+        after=_number(fields, "after", 0) or 0,
+        limit=_number(fields, "limit", 0) or 0,
+        inbound=_optional(fields.get("inbound")),
+    )
 
 
 def _message_from_json(fields: Mapping[str, Any], n: int) -> Record:
     common: dict[str, Any] = {
         "n": _number(fields, "n", n),
         "turn": str(fields.get("turn", "")),
-        "timestamp": _moment(fields.get("timestamp")),
+        "timestamp": moment(fields.get("timestamp")),
         "content": _text(fields.get("content")),
         "tokens": _number(fields, "tokens", -1),
     }
@@ -232,10 +377,11 @@ def _time(value: Any, required: bool = True) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _moment(value: Any) -> datetime:
-    moment = _time(value)
-    assert moment is not None
-    return moment
+def moment(value: Any) -> datetime:
+    """The time that a JSON value stands for. Raises BadRecord."""
+    found = _time(value)
+    assert found is not None
+    return found
 
 
 def _text(value: Any) -> str:

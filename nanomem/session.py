@@ -7,7 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nanomem.records import AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import (
+    AssistantMessage,
+    Consolidated,
+    Consolidating,
+    ConsolidationFailed,
+    Learnt,
+    Metadata,
+    Record,
+    Reset,
+    ToolMessage,
+    UserMessage,
+)
 
 Said = UserMessage | AssistantMessage | ToolMessage
 
@@ -15,11 +26,25 @@ LOST_RESULT = "The result of this call was lost."
 UNKNOWN_OUTCOME = "Interrupted: nanomem stopped while this ran. The outcome is unknown; it was not run again."
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What one command to consolidate has done so far: these messages, up to this history entry, `raw` at the end."""
+
+    inbound: str
+    first: int
+    through: int
+    history: int
+    raw: bool
+
+
 @dataclass(slots=True)
 class Session:
     """The part of a conversation that is not consolidated, and where the log stands.
 
-    `messages` begin after `last_consolidated`. `last_n` is the number of the newest message.
+    `messages` begin after `last_consolidated`; where that is amid a turn, `question` is what was asked there and
+    `rounds_before` how many answers of that turn are out of sight. `last_n` is the number of the newest message,
+    `history` the last entry written for this session, `failures` those in a row since. `pending` is a decision
+    that is not carried out yet; `compacted` is what the newest command to consolidate has done.
     """
 
     key: str = ""
@@ -29,6 +54,13 @@ class Session:
     last_n: int = 0
     last_consolidated: int = 0
     last_reset: str | None = None
+    question: list[UserMessage] = field(default_factory=list)
+    rounds_before: int = 0
+    history: int = 0
+    failures: int = 0
+    learnt: int = 0
+    pending: Consolidating | None = None
+    compacted: Compacted | None = None
 
     def apply(self, record: Record) -> None:
         """Takes in the next record of the log."""
@@ -41,18 +73,62 @@ class Session:
             case Reset():
                 self.updated_at = record.timestamp
                 self.last_reset = record.inbound or self.last_reset
+                self.failures = 0
                 self._forget_through(record.through)
+                self.question = []
+            case Consolidating():
+                self.pending = record
+            case Consolidated():
+                self._consolidated(record)
+            case ConsolidationFailed():
+                self.failures += 1
+            case Learnt():
+                self.learnt = max(self.learnt, record.through)
             case Metadata():
                 self.key = self.key or record.key
                 self.created_at = self.created_at or record.created_at
                 self._forget_through(record.last_consolidated)
 
+    @property
+    def shown(self) -> list[Said]:
+        """What a prompt may show: the messages, behind the question that the first of them answers."""
+        return [*self.question, *self.messages]
+
+    def rounds(self, turn: str) -> int:
+        """How often a model has answered in that turn."""
+        before = self.rounds_before if self.messages and self.messages[0].turn == turn else 0
+        return before + sum(isinstance(record, AssistantMessage) for record in self.of_turn(turn))
+
+    def _consolidated(self, record: Consolidated) -> None:
+        self.history = max(self.history, record.history)
+        self.failures = 0
+        self._forget_through(record.through)
+        decision, self.pending = self.pending, None
+        if decision is None or decision.id != record.id or decision.inbound is None:
+            return
+        first = decision.first
+        if self.compacted and self.compacted.inbound == decision.inbound:
+            first = self.compacted.first
+        self.compacted = Compacted(decision.inbound, first, record.through, record.history, decision.type == "raw")
+
     def _forget_through(self, through: int) -> None:
         if through <= self.last_consolidated:
             return
+        gone = [m for m in self.shown if m.n <= through]
+        cut_before = self.messages[0].turn if self.messages and self.rounds_before else None
         self.last_consolidated = through
         self.last_n = max(self.last_n, through)
         self.messages = [m for m in self.messages if m.n > through]
+        self.question, before = [], self.rounds_before
+        self.rounds_before = 0
+        if self.messages and not isinstance(self.messages[0], UserMessage):
+            turn = self.messages[0].turn
+            end = next((i for i in reversed(range(len(gone))) if isinstance(gone[i], UserMessage)), -1) + 1
+            while end and isinstance(asked := gone[end - 1], UserMessage):
+                self.question.insert(0, asked)
+                end -= 1
+            rounds = sum(isinstance(m, AssistantMessage) and m.turn == turn for m in gone)
+            self.rounds_before = rounds + (before if cut_before == turn else 0)
 
     def of_turn(self, turn: str) -> list[Said]:
         """The records of one turn, which are the newest or not there."""

@@ -8,8 +8,22 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from nanomem.messages import End, Sender, ToolCall, Usage
-from nanomem.records import Alias, AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import (
+    Alias,
+    AssistantMessage,
+    Consolidated,
+    Consolidating,
+    ConsolidationFailed,
+    Edit,
+    Learnt,
+    Metadata,
+    Record,
+    Reset,
+    ToolMessage,
+    UserMessage,
+)
 from nanomem.session import Said
+from nanomem.versions import Removal
 
 NOW = datetime(2026, 4, 10, 9, 15, tzinfo=UTC)
 TURNS = ["t1", "t2", "t3"]
@@ -62,6 +76,25 @@ records: st.SearchStrategy[Record] = st.one_of(
     messages,
     st.builds(Metadata, key=texts, created_at=st.none() | moments),
     st.builds(Reset, through=counts, timestamp=moments, inbound=st.none() | some_text),
+    st.builds(
+        Consolidating,
+        id=texts,
+        type=st.sampled_from(["consolidation", "archive", "raw"]),
+        first=counts,
+        through=counts,
+        history_entry=texts,
+        key_facts=st.lists(texts, max_size=2).map(tuple),
+        memory_update=st.none() | texts,
+        changes=st.none() | st.lists(st.builds(Edit, add=texts, change=texts, to=texts), max_size=2).map(tuple),
+        removed=st.lists(st.builds(Removal, texts, texts), max_size=2).map(tuple),
+        base=_maybe,
+        after=counts,
+        limit=counts,
+        inbound=st.none() | some_text,
+    ),
+    st.builds(Consolidated, id=texts, through=counts, history=counts, timestamp=moments),
+    st.builds(ConsolidationFailed, through=counts, reason=texts, timestamp=moments),
+    st.builds(Learnt, through=counts, timestamp=moments),
     st.builds(Alias, key=texts, timestamp=moments),
 )
 

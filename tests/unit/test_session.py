@@ -1,13 +1,25 @@
 """The fold over a log, and the history that may be shown: legal whatever the log holds."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.records import Alias, AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
-from nanomem.session import LOST_RESULT, Said, Session, history, is_ended, open_calls, repaired, replay
+from nanomem.records import (
+    Alias,
+    AssistantMessage,
+    Consolidated,
+    Consolidating,
+    ConsolidationFailed,
+    Metadata,
+    Record,
+    Reset,
+    ToolMessage,
+    UserMessage,
+)
+from nanomem.session import LOST_RESULT, Compacted, Said, Session, history, is_ended, open_calls, repaired, replay
 from tests.unit.strategies import NOW, assistant, damaged, records, result, user, whole
 
 
@@ -162,3 +174,64 @@ def test_messages_of_one_question_stay_together(size: int) -> None:
     """However small the window."""
     turn: list[Said] = [user(1, "a"), assistant(2, "a"), user(3, "b"), user(4, "b"), assistant(5, "b")]
     assert [m.n for m in history(turn, size)] == [3, 4, 5]
+
+
+def consolidating(first: int, through: int, id: str = "d1", **more: Any) -> Consolidating:
+    return Consolidating(id=id, type="consolidation", first=first, through=through, history_entry="talk", **more)
+
+
+def consolidated(through: int, history: int = 1, id: str = "d1") -> Consolidated:
+    return Consolidated(id=id, through=through, history=history, timestamp=NOW)
+
+
+def failed(through: int) -> ConsolidationFailed:
+    return ConsolidationFailed(through=through, reason="no", timestamp=NOW)
+
+
+def test_the_pointer_follows_what_is_consolidated() -> None:
+    """What is decided alone moves nothing; the messages behind the pointer stay as they are."""
+    log: list[Record] = [user(1), assistant(2, end="answer"), user(3, "t2"), consolidating(1, 2)]
+    session = replay(log)
+    assert (session.last_consolidated, session.pending) == (0, log[3])
+    session.apply(consolidated(2, history=7))
+    assert (session.last_consolidated, session.history, session.pending) == (2, 7, None)
+    assert session.messages == [log[2]]
+
+
+def test_failures_in_a_row_are_counted_from_the_log() -> None:
+    """What succeeds, and a new conversation, start the count again."""
+    log: list[Record] = [user(1), failed(1), failed(1)]
+    assert replay(log).failures == 2
+    assert replay([*log, consolidated(1), failed(2)]).failures == 1
+    assert replay([*log, Reset(through=1, timestamp=NOW), failed(2)]).failures == 1
+
+
+def test_a_turn_that_was_cut_keeps_its_question() -> None:
+    """And the number of its answers, also when it is cut once more."""
+    turn: list[Record] = [user(1), user(2)]
+    for n in range(3, 11, 2):
+        turn += [assistant(n, calls=[f"c{n}"]), result(n + 1, f"c{n}")]
+    session = replay([user(1, "t0"), *turn[1:], consolidated(4)])
+    assert [m.n for m in session.shown][:3] == [1, 2, 5]
+    assert session.rounds("t1") == 4
+    session.apply(consolidated(8, history=2, id="d2"))
+    assert [m.n for m in session.shown] == [1, 2, 9, 10]
+    assert session.rounds("t1") == 4
+    session.apply(user(11, "t9"))
+    session.apply(consolidated(10, history=3, id="d3"))
+    assert [m.n for m in session.shown] == [11]
+    assert session.rounds("t9") == 0
+
+
+def test_what_a_command_has_consolidated_is_known() -> None:
+    """All its stretches together, for the reply that it may have to repeat."""
+    session = replay(
+        [
+            *(user(n, f"t{n}") for n in range(1, 9)),
+            consolidating(1, 3, inbound="7"),
+            consolidated(3),
+            consolidating(4, 6, "d2", inbound="7"),
+            consolidated(6, 2, "d2"),
+        ]
+    )
+    assert session.compacted == Compacted("7", 1, 6, 2, raw=False)
