@@ -16,7 +16,7 @@ from nanomem.facts import facts
         ("1. first\n2) second", ["1. first", "2) second"]),
         ("- Family\n  - sister: Eva\n    - born 1990", ["- Family", "- sister: Eva", "- born 1990"]),
         ("Name: Ann\nTime zone: Europe/Zurich", ["Name: Ann", "Time zone: Europe/Zurich"]),
-        ("| who | what |\n|---|:--:|\n| Ann | tea |", ["| who | what |", "| Ann | tea |"]),
+        ("| who | what |\n|---|:--:|\n| Ann | tea |", ["| Ann | tea |"]),
         ("Ann is a nurse\nand works at night.\n\nShe sings.", ["Ann is a nurse and works at night.", "She sings."]),
         ("A paragraph\n- and an item", ["A paragraph", "- and an item"]),
         ("# Heading\n\n## Another\n---\n***\n", []),
