@@ -30,7 +30,7 @@ def test_a_new_home_is_complete_and_private(home: Home) -> None:
     found = {str(path.relative_to(home.path)) for path in home.path.rglob("*")}
     assert found >= {"state", "versions", "spaces", "workspace/sessions", "workspace/skills", "workspace/prompts"}
     assert found >= {"config.toml", "workspace/SOUL.md", "workspace/USER.md", "workspace/memory/HISTORY.md"}
-    assert not [name for name in found if name.endswith((".gitkeep", ".new")) or name == "workspace/config.toml"]
+    assert not [name for name in found if name.endswith((".gitkeep", ".draft")) or name == "workspace/config.toml"]
     for path in [home.path, *home.path.rglob("*")]:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     assert load(home.config, {}) == Settings()
@@ -50,8 +50,8 @@ def test_a_half_made_home_is_completed(home: Home) -> None:
     """Whatever was still missing when the power went, half a file included."""
     make(home)
     everything = sorted(home.path.rglob("*"))
-    (home.workspace / "USER.md").rename(home.workspace / ".USER.md.new")
-    (home.workspace / ".USER.md.new").write_text("# Per")
+    (home.workspace / "USER.md").rename(home.workspace / ".USER.md.draft")
+    (home.workspace / ".USER.md.draft").write_text("# Per")
     (home.workspace / "memory" / "HISTORY.md").unlink()
     home.versions.rmdir()
     assert len(make(home)) == 3
@@ -73,7 +73,7 @@ def test_something_in_the_way_is_named(home: Home) -> None:
     """A folder where a new file is to be written."""
     make(home)
     home.config.unlink()
-    (home.path / ".config.toml.new").mkdir()
+    (home.path / ".config.toml.draft").mkdir()
     with pytest.raises(CannotStore, match=r"config\.toml"):
         make(home)
 

@@ -390,7 +390,7 @@ def test_values_that_need_each_other_are_set_together(config: Path) -> None:
 def test_a_change_that_cannot_be_written_changes_nothing(config: Path) -> None:
     """Something is in the way of the new file."""
     config.write_text("")
-    config.with_name(".config.toml.new").mkdir()
+    config.with_name(".config.toml.draft").mkdir()
     with pytest.raises(CannotStore):
         set_value(config, "log.level", "debug")
     assert config.read_text() == ""

@@ -1,10 +1,12 @@
 """The only code that syncs: what is on disk afterwards, also when the disk takes no more."""
 
 import asyncio
+import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,62 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"kept" and not list((tmp_path / "folder").iterdir())
 
 
+def test_a_file_may_come_in_pieces(tmp_path: Path) -> None:
+    """Where they end in an error nothing is in place, and no draft is left."""
+    path = tmp_path / "file"
+    durable.replace(path, (piece for piece in (b"one", b"", b"two" * 100_000)))
+    assert path.read_bytes() == b"one" + b"two" * 100_000
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise CannotStore("no more")
+
+    with pytest.raises(CannotStore, match="no more"):
+        durable.replace(path, broken())
+    assert path.stat().st_size == 300_003 and list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_is_written_through_what_stands_under_the_drafts_name(tmp_path: Path) -> None:
+    """Whoever can put a link there cannot have another file overwritten."""
+    other = tmp_path / "other"
+    for plant in (Path.symlink_to, Path.hardlink_to):
+        other.write_bytes(b"kept")
+        plant(tmp_path / ".file.draft", other)
+        durable.replace(tmp_path / "file", b"new")
+        assert other.read_bytes() == b"kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "other"]
+
+
+def test_two_files_change_places(tmp_path: Path) -> None:
+    """What was replaced is kept under the other name, in another folder perhaps; what is there already is not lost."""
+    path, kept = tmp_path / "file", tmp_path / "folder" / ".file.new"
+    assert durable.exchange(path, b"one", kept) is False
+    assert durable.exchange(path, b"two", kept) is True
+    assert (path.read_bytes(), kept.read_bytes()) == (b"two", b"one")
+    with pytest.raises(CannotStore, match=r"still in .*\.file\.new"):
+        durable.exchange(path, b"three", kept)
+    assert (path.read_bytes(), kept.read_bytes()) == (b"two", b"one")
+    durable.remove(kept)
+    durable.remove(kept)
+    assert list(kept.parent.iterdir()) == [] and mode(path) == 0o600
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no second disk")
+def test_on_another_disk_nothing_is_exchanged(tmp_path: Path) -> None:
+    """The file stays as it was; nothing is left on either."""
+    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("no second disk")
+    path = tmp_path / "file"
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        for before in (False, True):
+            if before:
+                path.write_bytes(b"one")
+            with pytest.raises(CannotStore, match="cross-device"):
+                durable.exchange(path, b"two", Path(other) / ".file.new")
+            assert (path.read_bytes() if before else None) == (b"one" if before else None)
+            assert not os.listdir(other) and path.exists() == before
+
+
 FULL = """
 import resource, sys
 from pathlib import Path
@@ -97,11 +155,12 @@ from nanomem.stores import durable
 
 folder = Path(sys.argv[1])
 log, file, new = folder / "log", folder / "file", folder / "new"
+exchange = lambda path, data: durable.exchange(path, data, folder / ".file.new")
 durable.append(log, b"one\\nto")
 durable.replace(file, b"before")
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-for write, path in ((durable.append, log), (durable.append, new), (durable.replace, file)):
+for write, path in ((durable.append, log), (durable.append, new), (durable.replace, file), (exchange, file)):
     try:
         write(path, b"x" * 1000 + b"\\n")
     except CannotStore as error:

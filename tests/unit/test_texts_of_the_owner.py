@@ -1,15 +1,15 @@
 """What a person may have done to the memory files and the templates: it is read as well as can be, and said."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from structlog.typing import EventDict
 
-from nanomem.ports import MemoryFiles
+from nanomem.errors import Refused
 from nanomem.spaces import Space, Spaces
-from nanomem.stores.memory_files import LARGEST, PlainMemory
+from nanomem.stores.memory_files import LARGEST, PlainWorkingFiles
 from nanomem.stores.templates import JinjaTemplates
 
 
@@ -20,78 +20,52 @@ def space(tmp_path: Path) -> Space:
     return space
 
 
-async def read(space: Space, memory: PlainMemory | None = None) -> tuple[str, list[EventDict]]:
-    """The memory file as it is read, and what is said of it."""
-    with capture_logs() as events:
-        files = await (memory or PlainMemory()).read(space)
-    return files.memory, list(events)
-
-
-async def test_the_three_files_and_where_they_are(tmp_path: Path) -> None:
-    """The manner is the owner's for all; the rest is each space's own."""
-    spaces = Spaces(tmp_path)
-    for space in (spaces.of("terminal:local"), spaces.of("telegram:7")):
-        (space.root / "memory").mkdir(parents=True)
-        for name in ("SOUL.md", "USER.md", "memory/MEMORY.md"):
-            (space.root / name).write_text(f"{name} of {space.name}")
-    memory = PlainMemory()
-    assert await memory.read(spaces.of("telegram:7")) == MemoryFiles(
-        "SOUL.md of owner", "USER.md of telegram:7", "memory/MEMORY.md of telegram:7"
-    )
-
-
-async def test_files_that_are_missing_are_empty(space: Space) -> None:
-    """Nothing is said about it."""
-    assert await read(space) == ("", [])
-    assert await PlainMemory().read(space) == MemoryFiles()
+async def read(space: Space, files: PlainWorkingFiles | None = None) -> str | None:
+    """The facts as they are read."""
+    return (await (files or PlainWorkingFiles()).read(space))["memory/MEMORY.md"]
 
 
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"- one\r\n- two\r\n", "- one\n- two\n"),
-        (b"\xef\xbb\xbf- one\n", "- one\n"),
+        (b"- one\r\n- two\r\n", "- one\r\n- two\r\n"),
+        (b"\xef\xbb\xbf- one\n", "\ufeff- one\n"),
         ("- für Ümläute 🙂".encode(), "- für Ümläute 🙂"),
-        (b"- nul\0 in it", "- nul in it"),
+        (b"- nul\0 in it", "- nul\0 in it"),
+        (b"- caf\xe9\n- tea\n", "- caf\udce9\n- tea\n"),
+        (b"\xff\xfe-\0 \0", "\udcff\udcfe-\0 \0"),
+        (b"x" * LARGEST, "x" * LARGEST),
     ],
 )
 async def test_what_editors_leave_behind(space: Space, data: bytes, text: str) -> None:
-    """Line ends of another system, a mark at the beginning: no damage."""
-    (space.root / "memory" / "MEMORY.md").write_bytes(data)
-    assert await read(space) == (text, [])
-
-
-async def test_what_is_not_utf_8_is_read_around(space: Space) -> None:
-    """And said once, with the place, until it is in another state."""
-    path, memory = space.root / "memory" / "MEMORY.md", PlainMemory()
-    path.write_bytes(b"- caf\xe9\n- tea\n")
-    text, events = await read(space, memory)
-    assert text == "- caf\ufffd\n- tea\n"
-    assert [(e["event"], e["file"], e["reason"]) for e in events] == [
-        ("memory.damaged", "MEMORY.md", "not UTF-8 at byte 5")
-    ]
-    assert (await read(space, memory))[1] == []
-    path.write_bytes(b"- more and \xe9\n")
-    assert len((await read(space, memory))[1]) == 1
-
-
-async def test_a_file_of_50_mb_is_cut(space: Space) -> None:
-    """And said; a character on the border does no harm."""
+    """Line ends of another system, a mark at the beginning, another encoding: no damage, and nothing is changed."""
     path = space.root / "memory" / "MEMORY.md"
-    path.write_bytes(b"x" * (LARGEST - 1) + "é".encode() + b"x")
-    os.truncate(path, 50 * 1024 * 1024)
-    text, events = await read(space)
-    assert len(text) == LARGEST and text.startswith("xxx")
-    assert "longer than" in events[0]["reason"] and len(events) == 1
-
-
-async def test_a_folder_in_its_place_is_said(space: Space) -> None:
-    """The others are read."""
-    (space.root / "memory" / "MEMORY.md").mkdir()
-    (space.root / "USER.md").write_text("Name: Ann")
+    path.write_bytes(data)
     with capture_logs() as events:
-        assert await PlainMemory().read(space) == MemoryFiles(user="Name: Ann")
-    assert "cannot be read" in events[0]["reason"]
+        assert await read(space) == text
+    assert (path.read_bytes(), events) == (data, [])
+
+
+def of_50_mb(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 50 * 1024 * 1024)
+
+
+@pytest.mark.parametrize("spoil", [Path.mkdir, of_50_mb])
+async def test_a_file_is_refused_until_it_is_mended(space: Space, spoil: Callable[[Path], None]) -> None:
+    """A folder in its place, 50 MB: it is said each time, with the name; then it is read."""
+    path, files = space.root / "memory" / "MEMORY.md", PlainWorkingFiles()
+    path.write_text("- tea\n")
+    assert await read(space, files) == "- tea\n"
+    path.rename(path.with_name("kept"))
+    spoil(path)
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"MEMORY\.md cannot be used"):
+            await read(space, files)
+    path.rmdir() if path.is_dir() else path.unlink()
+    assert await read(space, files) is None
+    path.with_name("kept").rename(path)
+    assert await read(space, files) == "- tea\n"
 
 
 # --- templates
@@ -105,7 +79,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def system(templates: JinjaTemplates) -> str:
-    return templates.render("system", soul="Be kind.", user="", memory="- tea", is_group=True)
+    return templates.render("system", soul="Be kind.", user="", memory="- tea", skills=(), earlier="", is_group=True)
 
 
 def test_the_packages_own_templates() -> None:
@@ -171,6 +145,12 @@ def test_a_template_that_is_no_text_is_passed_over(own: Path) -> None:
 def test_what_stands_in_the_memory_is_no_template() -> None:
     """Braces are braces."""
     text = JinjaTemplates(Path("/nowhere")).render(
-        "system", soul="{{ 7 * 7 }}", user="{% raw %}", memory="{# hidden #}", is_group=True
+        "system",
+        soul="{{ 7 * 7 }}",
+        user="{% raw %}",
+        memory="{# hidden #}",
+        skills=("{{ 6 * 7 }}",),
+        earlier="",
+        is_group=True,
     )
     assert "{{ 7 * 7 }}" in text and "{% raw %}" in text and "{# hidden #}" in text
