@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Literal
 
-from nanomem.errors import Misuse, NanomemError
+from nanomem.errors import CannotStore, Misuse, NanomemError
 from nanomem.home import Home
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 
@@ -42,6 +43,8 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
     return [
         Finding("ok", f"config: {home.config}"),
         *rest,
+        _versions(home, settings.memory.remote),
+        _remote(home, settings.memory.remote),
         *[_model(model, settings, environ) for model in models if model],
         _sandbox(settings.tools.exec),
         await _telegram(settings.channels.telegram, environ),
@@ -92,6 +95,45 @@ def _startup_files() -> Finding:
     if unknown := ", ".join(sorted(found - _KNOWN_PTH)):
         return Finding("warn", f"packages: {unknown} may run code at every start of Python", "see who put it there")
     return Finding("ok", "packages: no unknown code runs at the start of Python")
+
+
+def _versions(home: Home, remote: str) -> Finding:
+    """Whether all that was ever known can be read."""
+    from nanomem.stores.repository import ids, repositories
+
+    found = repositories(home.versions)
+    try:
+        number = sum(len(ids(path)) for path in found)
+    except CannotStore as error:
+        return Finding("fail", f"versions: {error.text}")
+    if remote and not which("git"):
+        return Finding("warn", "versions: git is missing, so they cannot be pushed", "install git")
+    spaces = f" of {len(found)} spaces" if len(found) > 1 else ""
+    return Finding("ok", f"versions: {number}{spaces}, all can be read")
+
+
+def _remote(home: Home, url: str) -> Finding:
+    """What the newest pushes left behind; the network is not asked."""
+    from nanomem.stores.remote import behind, checked, trouble
+    from nanomem.stores.repository import ids, repositories
+
+    if not url:
+        return Finding("ok", "remote: none; the versions are on this machine only")
+    found = repositories(home.versions)
+    try:
+        checked(url)
+        missing = {path: number for path in found if (number := behind(path, url))}
+        number = sum(len(ids(path)) for path in found)
+    except Misuse as error:
+        return Finding("fail", f"remote: {error.text}", "nanomem config set memory.remote URL")
+    except CannotStore:
+        return Finding("warn", "remote: not looked at, since versions cannot be read")
+    if not missing:
+        what = f"pushed up to version {number}" if len(found) == 1 else f"all {number} versions are pushed"
+        return Finding("ok", f"remote: {what}")
+    reasons = filter(None, map(trouble, missing))
+    what = f"remote: {sum(missing.values())} versions are not pushed: {next(reasons, 'no daemon has done it yet')}"
+    return Finding("warn", what, f"a running daemon tries again; by hand: git -C {next(iter(missing))} push URL main")
 
 
 def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Finding:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from nanomem import __version__
+from nanomem.errors import CannotStore
 from nanomem.facts import facts
 from nanomem.messages import Usage
 from nanomem.ports import Channel
 from nanomem.stores.memory_files import open_regular
+from nanomem.stores.repository import ids, repositories
 
 _NOTHING = {"waiting": 0, "undelivered": 0, "set_aside": 0}
 _LAST_LINE = 1024 * 1024
@@ -37,7 +39,7 @@ def compose(
         "spaces": len(roots),
         "sessions": sum(map(_sessions, roots)),
         "messages": dict(counts or _NOTHING),
-        "memory": {"facts": sum(map(_facts, roots)), "versions": 0},
+        "memory": {"facts": sum(map(_facts, roots)), "versions": sum(map(_versions, repositories(home / "versions")))},
         "history": {
             "cursor": sum(_cursor(root / "memory" / "history.jsonl") for root in roots),
             "dream_cursor": sum(_number(root / "memory" / ".dream_cursor") for root in roots),
@@ -74,6 +76,14 @@ def _names(folder: Path) -> list[str]:
 
 def _sessions(root: Path) -> int:
     return sum(name.endswith(".jsonl") for name in _names(root / "sessions"))
+
+
+def _versions(repository: Path) -> int:
+    """How many there are; of a damaged repository none, `nanomem doctor` says what is wrong with it."""
+    try:
+        return len(ids(repository))
+    except CannotStore:
+        return 0
 
 
 def _facts(root: Path) -> int:
