@@ -5,6 +5,7 @@ real adapters.
 """
 
 import asyncio
+import hashlib
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from nanomem.errors import Gone, NotHere, Refused
+from nanomem.entries import Entry
+from nanomem.errors import CannotStore, Gone, NotHere, Refused
+from nanomem.facts import NAMES, MemoryFiles
+from nanomem.memory.judging import decided, made, told
 from nanomem.messages import (
     Attachment,
     Image,
@@ -26,10 +30,11 @@ from nanomem.messages import (
     ToolSchema,
     Usage,
 )
-from nanomem.ports import Channel, MemoryFiles, Queued, Taker, Update
+from nanomem.ports import Change, Channel, Origin, Queued, Receipt, Skill, Taker, Update
 from nanomem.records import Record
-from nanomem.session import Session, replay
+from nanomem.session import Said, Session, replay
 from nanomem.spaces import Space
+from nanomem.versions import Version, parsed
 
 
 class FakeClock:
@@ -125,7 +130,7 @@ class FakeTool:
         self.parallel = parallel
         self._does = does
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         """See the port."""
         return self._does()
 
@@ -222,6 +227,11 @@ class FakeSessionLog:
         if self.fails:
             raise self.fails.pop(0)
         self.records[space.name, key].extend(records)
+
+    async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
+        """Those from one `n` to another, both included."""
+        said = [found for found in self.records[space.name, key] if isinstance(found, Said)]
+        return [message for message in said if first <= message.n <= last]
 
 
 class FakeInbox:
@@ -329,14 +339,158 @@ class FakeMeter:
 
 
 class FakeMemory:
-    """The same files for every space."""
+    """The same files for every space, and what was ever made of them in `versions`."""
 
     def __init__(self, files: MemoryFiles | None = None) -> None:
         self.files = files or MemoryFiles()
+        self.versions: list[tuple[Version, MemoryFiles]] = []
+        self.fails: list[Exception] = []
 
     async def read(self, space: Space) -> MemoryFiles:
         """See the port."""
         return self.files
+
+    async def change(self, space: Space, change: Change) -> Receipt:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        if version := made([version for version, _ in self.versions], change.trailers):
+            return Receipt(version)
+        base = next((files for version, files in self.versions if version.id == change.base), self.files)
+        result = decided(change, base, change.propose(base), self.files)
+        if result.files == self.files:
+            return Receipt(None, result.verdicts)
+        number, at = len(self.versions) + 1, datetime(2026, 4, 10, 9, 15, tzinfo=UTC)
+        text = told(change, result.verdicts)
+        self.files = result.files
+        self.versions.append((Version(number, f"{number:040x}", at, *parsed(text)), result.files))
+        return Receipt(self.versions[-1][0], result.verdicts)
+
+
+class FakeVersions:
+    """Versions in memory. `fails` holds errors for the next writes."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[tuple[Version, MemoryFiles]]] = defaultdict(list)
+        self.noted: dict[str, str] = {}
+        self.fails: list[Exception] = []
+
+    async def all(self, space: Space) -> Sequence[Version]:
+        """See the port."""
+        return tuple(version for version, _ in self.kept[space.name])
+
+    async def read(self, space: Space, version: str) -> MemoryFiles:
+        """See the port."""
+        for kept, files in self.kept[space.name]:
+            if kept.id == version:
+                return files
+        raise KeyError(version)
+
+    async def commit(self, space: Space, files: MemoryFiles, message: str, at: datetime) -> Version:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        number = len(self.kept[space.name]) + 1
+        name = hashlib.sha1(f"{space.name} {number} {message}".encode("utf-8", "replace")).hexdigest()
+        version = Version(number, name, at.astimezone(UTC).replace(microsecond=0), *parsed(message))
+        self.kept[space.name].append((version, files))
+        return version
+
+    async def placed(self, space: Space) -> str | None:
+        """See the port."""
+        return self.noted.get(space.name)
+
+    async def set_placed(self, space: Space, version: str) -> None:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        await self.read(space, version)
+        self.noted[space.name] = version
+
+
+class FakeWorkingFiles:
+    """Files in memory: `files[space name][file name]`, which a person may edit. `fails` is for the next to be placed.
+
+    `meanwhile` is what a person does between what is read and the next text that is put in place; it happens once.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, str]] = defaultdict(dict)
+        self.kept: dict[str, dict[str, str]] = defaultdict(dict)
+        self.meanwhile: Callable[[], None] | None = None
+        self.fails: list[Exception] = []
+
+    async def read(self, space: Space) -> Mapping[str, str | None]:
+        """See the port."""
+        names = NAMES if space.is_owners else NAMES[1:]
+        return {name: self.files[space.name].get(name) for name in names}
+
+    async def place(self, space: Space, name: str, text: str) -> str | None:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        if self.meanwhile:
+            person, self.meanwhile = self.meanwhile, None
+            person()
+        if name in self.kept[space.name]:
+            raise CannotStore(f"what stood in {name} before is not compared yet")
+        files = self.files[space.name]
+        replaced, files[name] = files.get(name), text
+        if replaced is not None:
+            self.kept[space.name][name] = replaced
+        return replaced
+
+    async def left(self, space: Space) -> Mapping[str, str]:
+        """See the port."""
+        return dict(self.kept[space.name])
+
+    async def compared(self, space: Space, name: str) -> None:
+        """See the port."""
+        self.kept[space.name].pop(name, None)
+
+
+class FakeHistory:
+    """Entries in memory. `fails` holds errors for the next to be appended."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[Entry]] = defaultdict(list)
+        self.fails: list[Exception] = []
+
+    async def append(self, space: Space, entries: Sequence[Entry]) -> list[Entry]:
+        """See the port."""
+        if self.fails:
+            raise self.fails.pop(0)
+        newest = await self.last(space)
+        added = [replace(entry, cursor=cursor) for cursor, entry in enumerate(entries, newest + 1)]
+        self.entries[space.name].extend(added)
+        return added
+
+    async def last(self, space: Space) -> int:
+        """See the port."""
+        return self.entries[space.name][-1].cursor if self.entries[space.name] else 0
+
+    async def entry(self, space: Space, cursor: int) -> Entry | None:
+        """See the port."""
+        return next((entry for entry in self.entries[space.name] if entry.cursor == cursor), None)
+
+    async def after(self, space: Space, cursor: int) -> list[Entry]:
+        """See the port."""
+        return [entry for entry in self.entries[space.name] if entry.cursor > cursor]
+
+    async def repair(self, space: Space) -> bool:
+        """See the port; there is no view."""
+        return False
+
+
+class FakeSkills:
+    """The same skills for every space."""
+
+    def __init__(self, *skills: Skill) -> None:
+        self.skills = list(skills)
+
+    async def all(self, space: Space) -> Sequence[Skill]:
+        """See the port."""
+        return sorted(self.skills, key=lambda skill: skill.name)
 
 
 class FakeTemplates:

@@ -1,0 +1,85 @@
+"""What a wish to change the memory comes to, with each file in the form it has. Pure.
+
+The ledger judges plain texts. What a file has of CRLF, a byte order mark, or bytes that are no UTF-8 (lone surrogates
+here) stays in it.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
+
+from nanomem.facts import MemoryFiles, facts
+from nanomem.ledger import Merged, changes, merge
+from nanomem.ports import Change
+from nanomem.versions import Removal, Verdict, Version, headline, line, message
+
+_MARK = "\ufeff"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WITH_FORM = ("manual", "restore")
+"""Kinds of change whose texts are taken to the letter: a person's, and those of an earlier version."""
+
+
+def readable(files: MemoryFiles) -> MemoryFiles:
+    """The files as a prompt can hold them."""
+    return _each(_readable, files)
+
+
+def made(known: Sequence[Version], trailers: Mapping[str, str]) -> Version | None:
+    """The version that a change with these trailers is already."""
+    wanted = trailers.get("Id")
+    return next((version for version in reversed(known) if wanted and version.trailers.get("Id") == wanted), None)
+
+
+def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles) -> Merged:
+    """What shall be, given what `change` proposed for `base`. With a reason, and where nothing has changed since
+    `base`, exactly that."""
+    if change.kind not in _WITH_FORM:
+        proposal = _mended(proposal, base)
+    if change.reason and base == current:
+        files = proposal if change.kind in _WITH_FORM else _each(_shaped, proposal, current)
+        return Merged(files, changes(_each(_plain, current), _each(_plain, files), change.reason))
+    before, wanted, now = (_each(_plain, texts) for texts in (base, proposal, current))
+    removed = [*change.removed, *(Removal(fact, change.reason) for fact in _dropped(before, wanted) if change.reason)]
+    merged = merge(before, wanted, now, removed)
+    form = _each(lambda text, other: text or other, current, proposal)
+    return Merged(_each(_shaped, merged.files, form), merged.verdicts)
+
+
+def told(change: Change, verdicts: Sequence[Verdict]) -> str:
+    """The message of the version that the change becomes."""
+    subject = f"[{change.kind}] {change.subject}" if change.subject else headline(change.kind, verdicts)
+    return message(subject, [line(verdict) for verdict in verdicts], change.trailers)
+
+
+def _each(function: Callable[..., str], *files: MemoryFiles) -> MemoryFiles:
+    return MemoryFiles(*map(function, *map(astuple, files)))
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix(_MARK).replace("\r\n", "\n")
+
+
+def _readable(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", _plain(text)).replace("\0", "")
+
+
+def _shaped(text: str, like: str) -> str:
+    """The text with the line ends and the mark of another."""
+    text = _plain(text)
+    if text == _plain(like):
+        return like
+    if like.count("\r\n") * 2 > like.count("\n"):
+        text = text.replace("\n", "\r\n")
+    return _MARK + text if like.startswith(_MARK) else text
+
+
+def _mended(proposal: MemoryFiles, base: MemoryFiles) -> MemoryFiles:
+    """The proposal with what its maker could not see put back into the lines that he left alone."""
+    lines = [exact for text in astuple(base) for exact in _plain(text).split("\n")]
+    whole = {_readable(exact): exact for exact in lines if _readable(exact) != exact}
+    return _each(lambda text: "\n".join(whole.get(seen, seen) for seen in _readable(text).split("\n")), proposal)
+
+
+def _dropped(base: MemoryFiles, proposal: MemoryFiles) -> list[str]:
+    kept = {fact for text in astuple(proposal) for fact in facts(text)}
+    return [fact for text in astuple(base) for fact in facts(text) if fact not in kept]
