@@ -1,0 +1,132 @@
+"""What a model said in `save_memory`, and the memory it wants. Pure.
+
+Forgiving about form, as `arguments.py` is; what has no history entry or no wish for the memory is no answer.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from nanomem.arguments import check_arguments, tool_schema
+from nanomem.errors import ShowModel
+from nanomem.messages import ToolSchema
+from nanomem.records import Edit
+from nanomem.versions import Removal
+
+NAME = "save_memory"
+_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+|\s*")
+_COMMENT = re.compile(r"<!--.*?-->")
+_DESCRIPTION = "Save what this part of the conversation was about, and what the memory shall be."
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+def _objects(*names: str) -> dict[str, Any]:
+    properties = {name: {"type": "string"} for name in names}
+    return {"type": "array", "items": {"type": "object", "properties": properties}}
+
+
+_REMOVED = _objects("fact", "reason")
+_CHANGES = _objects(*(field.name for field in fields(Edit)))
+_LOOSE = {"type": "array", "items": {}}
+
+WHOLE = tool_schema(
+    NAME,
+    _DESCRIPTION,
+    {"history_entry": "what it was about", "memory_update": "the whole new text of the memory"},
+    key_facts=_TEXTS,
+    removed=_REMOVED,
+)
+IN_CHANGES = tool_schema(
+    NAME, _DESCRIPTION, {"history_entry": "what it was about", "changes": _CHANGES}, key_facts=_TEXTS, removed=_REMOVED
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What a stretch comes down to. Either `memory_update` or `changes` is there."""
+
+    history_entry: str
+    key_facts: tuple[str, ...] = ()
+    memory_update: str | None = None
+    changes: tuple[Edit, ...] | None = None
+    removed: tuple[Removal, ...] = ()
+
+
+def understood(schema: ToolSchema, raw: str) -> Distilled:
+    """The meaning of a call's arguments. Raises ShowModel: they cannot be used."""
+    given = check_arguments(_loosened(schema), raw)
+    entry = str(given["history_entry"]).strip()
+    if not entry:
+        raise ShowModel("`history_entry` is empty.")
+    update, changes = given.get("memory_update"), given.get("changes")
+    return Distilled(
+        history_entry=entry,
+        key_facts=tuple(fact for fact in map(str.strip, given.get("key_facts", ())) if fact),
+        memory_update=update,
+        changes=None if changes is None else tuple(Edit(**found) for found in _texts(changes)),
+        removed=tuple(
+            Removal(found.get("fact", ""), found.get("reason", "")) for found in _texts(given.get("removed", ()))
+        ),
+    )
+
+
+def _loosened(schema: ToolSchema) -> ToolSchema:
+    """The schema with lists of anything in place of lists of objects: one bad item does not spoil the others."""
+    properties = dict(schema.parameters["properties"])
+    loose = {name: _LOOSE for name in ("removed", "changes") if name in properties}
+    return ToolSchema(schema.name, schema.description, {**schema.parameters, "properties": properties | loose})
+
+
+def _texts(items: Iterable[Any]) -> list[dict[str, str]]:
+    """The objects among the items, with their texts under known names."""
+    known = {"fact", *(field.name for field in fields(Edit))}
+    return [
+        {name: value for name, value in item.items() if name in known and isinstance(value, str)}
+        for item in items
+        if isinstance(item, Mapping)
+    ]
+
+
+def removals(removed: Sequence[Removal], changes: Sequence[Edit]) -> list[Removal]:
+    """All that shall go, with its reason; a change with a reason lets the old wording go."""
+    explained = [Removal(edit.remove or edit.change, edit.reason) for edit in changes if edit.reason.strip()]
+    return [*removed, *(removal for removal in explained if removal.fact.strip())]
+
+
+def edited(memory: str, changes: Sequence[Edit]) -> str:
+    """The memory with the changes made, as a proposal: what is not found in it is left alone, or added as new."""
+    lines = memory.split("\n")
+    for edit in changes:
+        new = " ".join(edit.to.split())
+        if edit.change.strip() and new:
+            place = _place(lines, edit.change)
+            if place is None:
+                lines.append(_item(new))
+            else:
+                lines[place] = _marker(lines[place]) + new[len(_marker(new)) :]
+        elif edit.reason.strip() and (place := _place(lines, edit.remove)) is not None:
+            del lines[place]
+        if edit.add.strip():
+            lines.append(_item(" ".join(edit.add.split())))
+    return "\n".join(lines)
+
+
+def _place(lines: Sequence[str], fact: str) -> int | None:
+    wanted = _words(fact)
+    return next((i for i, line in enumerate(lines) if wanted and _words(line) == wanted), None)
+
+
+def _marker(line: str) -> str:
+    found = _MARKER.match(line)
+    return found[0] if found else ""
+
+
+def _words(line: str) -> str:
+    """A fact as it is compared: without its list marker, a comment behind it, and the last full stop."""
+    plain = _COMMENT.sub("", line)
+    return " ".join(plain[len(_marker(plain)) :].split()).rstrip(".").casefold()
+
+
+def _item(text: str) -> str:
+    return text if _marker(text) or text.startswith(("|", "#")) else f"- {text}"
