@@ -6,6 +6,7 @@
     ├── TooLong             shorten the request, then ask once more
     ├── ShowModel           give the text to the model as the tool's result
     ├── TellUser            tell the person and end the turn; asking again may help
+    │   └── CannotForce     ask once more without forcing a tool
     ├── Refused             what was asked can never be done: do not try again
     │   └── Gone            the message to edit is no more: send another in its place
     ├── CannotStore         nothing was written: acknowledge nothing, try again when the disk is well
@@ -46,6 +47,10 @@ class ShowModel(NanomemError):
 
 class TellUser(NanomemError):
     """The turn cannot go on; the text tells the person why and what to do."""
+
+
+class CannotForce(TellUser):
+    """The provider does not take a forced tool choice."""
 
 
 class Refused(NanomemError):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
+from nanomem.facts import MemoryFiles
 from nanomem.messages import Image, PromptMessage
-from nanomem.ports import MemoryFiles
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage
 from nanomem.session import Said
 
@@ -21,11 +21,13 @@ class Prefix:
     """What stays as it is until it is rebuilt: the system text, and where the history begins.
 
     `last_n` is the newest message there was at the time: the marks of those up to it are relative to
-    `built_at`, so they never change; newer ones carry their absolute time.
+    `built_at`, so they never change; newer ones carry their absolute time. `through` is the session's
+    pointer then.
     """
 
     system: str
     files: MemoryFiles
+    through: int
     first_n: int
     last_n: int
     built_at: datetime

@@ -5,7 +5,7 @@ it is done already, so that a turn cut short anywhere goes on when it is begun a
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -35,7 +35,7 @@ SET_ASIDE = "I failed three times over this message and have set it aside. Pleas
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Answers batches. For a lane's worker alone, who holds its gate."""
+    """Answers batches. For a lane's worker alone, who holds its gate. `after_turn` is told once all is sent."""
 
     inbox: Inbox
     conversations: Conversations
@@ -43,6 +43,7 @@ class Answering:
     deliveries: Deliveries
     files: Files
     clock: Clock
+    after_turn: Callable[[Conversation], None]
 
     async def answer(self, lane: Lane, batch: Sequence[Queued], scope: StopScope, retries: str | None = None) -> bool:
         """A turn, from its batch to the delivered answer; False if nobody was there to take it.
@@ -75,7 +76,9 @@ class Answering:
             raise
         finally:
             lane.stop = None
-        return await self._settle(conversation, batch, delivery)
+        delivered = await self._settle(conversation, batch, delivery)
+        self.after_turn(conversation)
+        return delivered
 
     async def _run(
         self, conversation: Conversation, batch: Sequence[Queued], delivery: Delivery, retries: str | None

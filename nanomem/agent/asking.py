@@ -17,6 +17,7 @@ from nanomem.ports import Clock, Meter, Model
 log = structlog.get_logger()
 
 ATTEMPTS = 4
+ADVICE = " Your message is kept; /retry asks again."
 LONGEST_HINT_S = 120.0
 """A provider that asks for a longer wait is told to the person instead."""
 
@@ -30,14 +31,17 @@ class DailyLimits:
 
 
 class Asker:
-    """A model with patience and a purse."""
+    """A model with patience and a purse. `advice` ends the word on a provider that is down."""
 
-    def __init__(self, model: Model, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits) -> None:
+    def __init__(
+        self, model: Model, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits, advice: str = ADVICE
+    ) -> None:
         self.model = model
         self._meter = meter
         self._clock = clock
         self._zone = zone
         self._limits = limits
+        self._advice = advice
 
     @property
     def today(self) -> str:
@@ -57,7 +61,7 @@ class Asker:
                     reply = await self.model.ask(request, heard)
         except TryLater as error:
             hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
-            raise TellUser(f"{error.text}{hint} Your message is kept; /retry asks again.") from error
+            raise TellUser(f"{error.text}{hint}{self._advice}") from error
         if reply.usage != Usage():
             try:
                 await self._meter.spend(self.today, reply.usage)

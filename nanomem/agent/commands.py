@@ -5,7 +5,7 @@ A command and its reply are not part of the conversation.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -21,6 +21,13 @@ from nanomem.spaces import is_group
 _COMMAND = re.compile(r"/([A-Za-z0-9_-]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
 NOTHING_TO_RETRY = "Nothing to retry."
+DENIED = "Only the owner can do that."
+
+_ORDER = (
+    *("new", "compact", "stop", "retry", "status", "dream", "dream-log", "dream-restore"),
+    *("undo", "memory", "remember", "recall", "skills", "help"),
+)
+"""Of the commands in `/help` and in menus; others come after these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +39,19 @@ class Call:
     lane: Lane
 
 
+def _everyone(message: Inbound) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. An `urgent` one is answered at once, also while a turn runs."""
+    """One command. An `urgent` one is answered at once, also while a turn runs; `may` says from whom it is taken."""
 
     name: str
     summary: str
     run: Callable[[Call], Awaitable[str]]
     urgent: bool = False
+    may: Callable[[Inbound], bool] = _everyone
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -49,23 +61,28 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 class Commands:
-    """All commands, by name."""
+    """All commands, by name: those of the conversation itself, and `more` of what stands beside it."""
 
-    def __init__(self, conversations: Conversations, prompter: Prompter, asker: Asker, memory: Memory) -> None:
+    def __init__(
+        self,
+        conversations: Conversations,
+        prompter: Prompter,
+        asker: Asker,
+        memory: Memory,
+        more: Iterable[Command] = (),
+    ) -> None:
         self._conversations = conversations
         self._prompter = prompter
         self._asker = asker
         self._memory = memory
-        self._all = {
-            command.name: command
-            for command in (
-                Command("new", "start a new session", self._new, urgent=True),
-                Command("stop", "stop the running answer", self._stop, urgent=True),
-                Command("retry", "answer the last message again, if that failed or was stopped", self._retry),
-                Command("status", "model, context, messages, memory, tokens today", self._status, urgent=True),
-                Command("help", "all commands", self._help, urgent=True),
-            )
-        }
+        everyones = (
+            Command("stop", "stop the running answer", self._stop, urgent=True),
+            Command("retry", "answer the last message again, if that failed or was stopped", self._retry),
+            Command("status", "model, context, messages, memory, tokens today", self._status, urgent=True),
+            Command("help", "all commands", self._help, urgent=True),
+        )
+        named = {command.name: command for command in (*everyones, *more)}
+        self._all = {name: named.pop(name) for name in _ORDER if name in named} | named
 
     @property
     def menu(self) -> list[tuple[str, str]]:
@@ -90,7 +107,9 @@ class Commands:
         if name == "start":
             name = "help"
         command = self._all.get(name)
-        return await command.run(Call(message, argument, lane)) if command else self._unknown(name)
+        if command is None:
+            return self._unknown(name)
+        return await command.run(Call(message, argument, lane)) if command.may(message) else DENIED
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._all, n=1)
@@ -106,15 +125,6 @@ class Commands:
         call.lane.stop()
         async with call.lane.gate:  # free again once what was written so far is with the person
             return "Stopped."
-
-    async def _new(self, call: Call) -> str:
-        if call.lane.stop is not None:
-            call.lane.stop()
-        async with call.lane.gate:
-            conversation = await self._conversations.open(call.lane.address)
-            await conversation.refresh()
-            await conversation.reset(call.message.id)
-        return "New session started."
 
     async def _retry(self, call: Call) -> str:
         return NOTHING_TO_RETRY

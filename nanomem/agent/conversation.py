@@ -3,6 +3,7 @@
 Gives each record its number, time and token count. Knows nothing of models, tools or channels.
 """
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,18 +13,23 @@ from weakref import WeakValueDictionary
 from nanomem.messages import End, Inbound, Reply, ToolCall
 from nanomem.ports import Clock, SessionLog, Tokenizer
 from nanomem.prompt import Prefix
-from nanomem.records import AssistantMessage, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import AssistantMessage, Pointer, Record, Reset, ToolMessage, UserMessage
 from nanomem.session import Said, Session, is_ended, open_calls
 from nanomem.spaces import Space
 
 
 class Conversation:
-    """A session and the way to add to it. `prefix` is what its prompt begins with, kept between turns."""
+    """A session and the way to add to it. `prefix` is what its prompt begins with, kept between turns.
+
+    `shrinking` is held by whoever makes the session shorter: a consolidation, or `/new`.
+    """
 
     def __init__(self, space: Space, session: Session, log: SessionLog, tokenizer: Tokenizer, clock: Clock) -> None:
         self.space = space
         self.session = session
         self.prefix: Prefix | None = None
+        self.shrinking = asyncio.Lock()
+        self._writing = asyncio.Lock()
         self._log = log
         self._tokenizer = tokenizer
         self._clock = clock
@@ -36,14 +42,12 @@ class Conversation:
         return self.session.key
 
     async def refresh(self) -> None:
-        """Reads the log again if a write was interrupted, so that what stands there is what is known here.
-
-        For who holds the lane's gate alone: nothing may be written meanwhile.
-        """
-        if self._stale:
-            self.session = await self._log.load(self.space, self.key)
-            self._stale = False
-            self._counted = False
+        """Reads the log again if a write was interrupted, so that what stands there is what is known here."""
+        async with self._writing:
+            if self._stale:
+                self.session = await self._log.load(self.space, self.key)
+                self._stale = False
+                self._counted = False
         if not self._counted:
             await self._count_missing()
             self._counted = True
@@ -113,20 +117,25 @@ class Conversation:
         await self.resulted(turn, [(call_id, name, calls) for call_id, name in open_calls(records)])
         await self.answered(turn, Reply(text), end=end, retries=retries if not records else None)
 
+    async def moved(self, pointer: Pointer) -> None:
+        """A record that tells how far the session is consolidated, or is to be."""
+        await self._append([pointer])
+
     async def reset(self, inbound: str) -> None:
         """Starts afresh, once for each command that asks for it."""
         if self.session.last_reset == inbound:
             return
-        if self.session.last_n > self.session.last_consolidated or self.session.messages:
+        if self.session.last_n:
             await self._append([Reset(through=self.session.last_n, timestamp=self._clock.now(), inbound=inbound)])
         self.prefix = None
 
     async def _append(self, records: Sequence[Record]) -> None:
-        self._stale = True
-        await self._log.append(self.space, self.key, records)
-        for record in records:
-            self.session.apply(record)
-        self._stale = False
+        async with self._writing:
+            was_stale, self._stale = self._stale, True
+            await self._log.append(self.space, self.key, records)
+            for record in records:
+                self.session.apply(record)
+            self._stale = was_stale
 
     async def _count_missing(self) -> None:
         """Counts the tokens of messages that an older layout kept without."""

@@ -12,8 +12,9 @@ import structlog
 
 from nanomem.agent.conversation import Conversation
 from nanomem.budget import Calibration, cut_results, drop_oldest, estimate
+from nanomem.entries import for_people
 from nanomem.messages import Image, Request, ToolSchema
-from nanomem.ports import Clock, Memory, MemoryFiles, Templates, Tokenizer
+from nanomem.ports import Clock, History, Memory, Skills, Templates, Tokenizer
 from nanomem.prompt import Marks, Prefix, Timestamps, memory_changes, rendered
 from nanomem.records import AssistantMessage, UserMessage
 from nanomem.session import Said, history, repaired
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 LONGEST_CHANGES = 2_000
 """Characters of the note on what changed in memory."""
+FILE_SHARE, ENTRY_SHARE, SKILL_SHARE = 6, 12, 12
+"""A file may take a sixth of the budget, so that three leave room to talk; the other parts less."""
 IMAGE_TOKENS = 1_105
 """OpenAI's count for a picture of 1024 x 1024 in detail: 85, and 170 for each tile of 512."""
 
@@ -50,6 +53,20 @@ class Tail:
     context_tokens: int
     images: Mapping[str, Image]
 
+    @property
+    def tokens(self) -> int:
+        """What it takes of a request."""
+        return self.context_tokens + IMAGE_TOKENS * len(self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where the prompt's knowledge comes from."""
+
+    memory: Memory
+    history: History
+    skills: Skills
+
 
 class Prompter:
     """Makes requests from conversations."""
@@ -57,7 +74,7 @@ class Prompter:
     def __init__(
         self,
         limits: PromptLimits,
-        memory: Memory,
+        known: Known,
         templates: Templates,
         tokenizer: Tokenizer,
         clock: Clock,
@@ -65,7 +82,7 @@ class Prompter:
     ) -> None:
         self.limits = limits
         self.calibration = Calibration()
-        self._memory = memory
+        self._known = known
         self._templates = templates
         self._tokenizer = tokenizer
         self._clock = clock
@@ -75,10 +92,10 @@ class Prompter:
     async def tail(self, conversation: Conversation, own: frozenset[str], images: Mapping[str, Image]) -> Tail:
         """The turn's own part; rebuilds the conversation's prefix where that costs no cache."""
         now = self._clock.now()
-        files = await self._memory.read(conversation.space)
-        prefix = conversation.prefix
-        if prefix is None or self._is_cold(conversation, own, now):
-            prefix = conversation.prefix = await self._prefix(conversation, own, files, now)
+        files = await self._known.memory.read(conversation.space)
+        if self._is_cold(conversation, own, now):
+            conversation.prefix = None
+        prefix = await self._current_prefix(conversation, own)
         senders = {m.sender.name: None for m in conversation.session.last_turn() if isinstance(m, UserMessage)}
         changes = "" if files == prefix.files else await asyncio.to_thread(memory_changes, prefix.files, files)
         context = self._templates.render(
@@ -92,10 +109,9 @@ class Prompter:
 
     async def request(self, conversation: Conversation, tail: Tail, model: str, note: str = "") -> tuple[Request, int]:
         """The request and its estimate in o200k tokens. Raises TellUser where nothing makes it fit."""
-        prefix = conversation.prefix
-        assert prefix is not None, "the tail builds the prefix"
-        fixed = prefix.tokens + tail.context_tokens + await self._schemas_cost() + IMAGE_TOKENS * len(tail.images)
-        allowed = int(self.limits.budget / self.calibration.factor(model))
+        prefix = await self._current_prefix(conversation, tail.own)
+        fixed = prefix.tokens + tail.tokens + await self._schemas_cost()
+        allowed = self._allowed(model)
         messages = self._messages(conversation, prefix, tail.own)
         size = estimate(messages, fixed)
         if size > allowed:
@@ -104,7 +120,7 @@ class Prompter:
         shown, shared = rendered(
             messages,
             tail.own,
-            prefix,
+            conversation.prefix or prefix,
             "\n\n".join(filter(None, (tail.context, note))),
             Marks(self.limits.timestamps, self.limits.zone),
             named=is_group(conversation.key),
@@ -123,14 +139,23 @@ class Prompter:
 
     async def used(self, conversation: Conversation, model: str) -> int:
         """The model's tokens that the conversation takes of the budget now."""
+        return int(await self._size(conversation) * self.calibration.factor(model))
+
+    async def excess(self, conversation: Conversation, model: str, ratio: float = 1.0) -> int:
+        """The o200k tokens by which the conversation is above that share of the budget; below 0 it is under it."""
+        return await self._size(conversation) - int(ratio * self._allowed(model))
+
+    def _allowed(self, model: str) -> int:
+        return int(self.limits.budget / self.calibration.factor(model))
+
+    async def _size(self, conversation: Conversation) -> int:
         prefix = conversation.prefix
-        shown = conversation.session.messages
+        shown = conversation.session.shown
         messages = self._messages(conversation, prefix) if prefix else history(shown, self.limits.max_messages)
-        fixed = (prefix.tokens if prefix else 0) + await self._schemas_cost()
-        return int(estimate(messages, fixed) * self.calibration.factor(model))
+        return estimate(messages, (prefix.tokens if prefix else 0) + await self._schemas_cost())
 
     def _messages(self, conversation: Conversation, prefix: Prefix, own: frozenset[str] = frozenset()) -> list[Said]:
-        messages = conversation.session.messages
+        messages = conversation.session.shown
         first = last = len(messages)
         while first and messages[first - 1].n >= prefix.first_n:
             first -= 1
@@ -155,32 +180,43 @@ class Prompter:
         before = _newest_before(conversation, own)
         return before is not None and (now - before.timestamp).total_seconds() > self.limits.cache_ttl_s
 
-    async def _prefix(
-        self, conversation: Conversation, own: frozenset[str], files: MemoryFiles, now: datetime
-    ) -> Prefix:
-        session = conversation.session
-        shown = history(session.messages, self.limits.max_messages)
+    async def _current_prefix(self, conversation: Conversation, own: frozenset[str]) -> Prefix:
+        """The conversation's prefix; built anew where there is none or a consolidation has moved the pointer."""
+        prefix = conversation.prefix
+        if prefix is None or prefix.through != conversation.session.last_consolidated:
+            prefix = conversation.prefix = await self._prefix(conversation, own)
+        return prefix
+
+    async def _prefix(self, conversation: Conversation, own: frozenset[str]) -> Prefix:
+        session, space = conversation.session, conversation.space
+        files = await self._known.memory.read(space)
+        entry = await self._known.history.entry(space, session.history) if session.history else None
+        skills = [skill for skill in await self._known.skills.all(space) if skill.always]
+        shown = history(session.shown, self.limits.max_messages)
         before = _newest_before(conversation, own)
         system = self._templates.render(
             "system",
             soul=await self._bounded(files.soul),
             user=await self._bounded(files.user),
             memory=await self._bounded(files.memory),
+            skills=[await self._bounded(skill.body, SKILL_SHARE) for skill in skills],
+            earlier=await self._bounded(for_people(entry, self.limits.zone), ENTRY_SHARE) if entry else "",
             is_group=is_group(session.key),
         )
         log.info("prompt.prefix_built", session=conversation.key, messages=len(shown))
         return Prefix(
             system=system,
             files=files,
+            through=session.last_consolidated,
             first_n=shown[0].n if shown else session.last_n + 1,
             last_n=before.n if before else session.last_consolidated,
-            built_at=now,
+            built_at=self._clock.now(),
             tokens=await self._tokenizer.count(system),
         )
 
-    async def _bounded(self, text: str) -> str:
-        """At most a sixth of the budget, so that three files leave room to talk."""
-        room, size = self.limits.budget // 6, await self._tokenizer.count(text)
+    async def _bounded(self, text: str, share: int = FILE_SHARE) -> str:
+        """At most that part of the budget."""
+        room, size = self.limits.budget // share, await self._tokenizer.count(text)
         if size <= room:
             return text.strip()
         return f"{text[: len(text) * room // size].strip()}\n[... the rest is too long to show here]"

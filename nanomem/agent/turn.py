@@ -16,8 +16,8 @@ from nanomem.agent.prompting import Prompter, Tail
 from nanomem.agent.toolbox import Toolbox
 from nanomem.errors import CannotStore, TooLong
 from nanomem.messages import End, Reply
-from nanomem.ports import Clock
-from nanomem.records import AssistantMessage
+from nanomem.ports import Clock, Origin
+from nanomem.records import UserMessage
 from nanomem.session import UNKNOWN_OUTCOME, is_ended, open_calls
 
 log = structlog.get_logger()
@@ -27,20 +27,26 @@ NOTHING_SAID = "(The model gave no answer.)"
 CUT_OFF = "\n\n(Cut off here: the answer reached its greatest length.)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
-    """What one turn works with. `heard` is given the growing answer; `retries` is the turn done again."""
+    """What one turn works with. `heard` is given the growing answer; `retries` is the turn done again; `relieved`
+    once it has waited for a consolidation."""
 
     id: str
     conversation: Conversation
     tail: Tail
     heard: Callable[[str], None]
     retries: str | None = None
+    relieved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs turns. `rounds` is how many rounds of tools one may take; `limit_note` says that they are used up."""
+    """Runs turns. `rounds` is how many rounds of tools one may take; `limit_note` says that they are used up.
+
+    `relieve` makes a conversation shorter that is over budget, given what a request takes beside it, and whether
+    to wait for that.
+    """
 
     asker: Asker
     prompter: Prompter
@@ -48,15 +54,15 @@ class Runner:
     clock: Clock
     rounds: int
     limit_note: str
+    relieve: Callable[[Conversation, int, bool], Awaitable[None]]
 
     async def run(self, turn: Turn) -> None:
         """Runs a turn until its last record is in the log. Raises TellUser; all work done so far is kept."""
         conversation = turn.conversation
         await self._settle_open_calls(turn)
         while not is_ended(records := conversation.session.of_turn(turn.id)):
-            taken = sum(isinstance(record, AssistantMessage) for record in records)
             retries = turn.retries if not records else None
-            if taken >= self.rounds:
+            if conversation.session.rounds(turn.id) >= self.rounds:
                 reply = await self._ask(turn, self.limit_note)
                 await self._end(turn, reply, "limit", retries)
                 return
@@ -67,7 +73,7 @@ class Runner:
             await self._write(
                 turn, partial(conversation.answered, turn.id, reply, self.asker.model.name, None, retries)
             )
-            await self.toolbox.run(reply.tool_calls, conversation.space, self._keeper(turn))
+            await self.toolbox.run(reply.tool_calls, _origin(turn), self._keeper(turn))
 
     async def _settle_open_calls(self, turn: Turn) -> None:
         """Tells the model of calls that ran when the process died; they are never run again in silence."""
@@ -100,7 +106,7 @@ class Runner:
                     raise
 
     async def _ask(self, turn: Turn, note: str = "") -> Reply:
-        """One model call within the budget; a request the provider finds too long is shortened once more."""
+        """One model call within the budget; a request the provider finds too long is made shorter once more."""
         try:
             return await self._ask_once(turn, note)
         except TooLong:
@@ -108,11 +114,34 @@ class Runner:
             return await self._ask_once(turn, note)
 
     async def _ask_once(self, turn: Turn, note: str) -> Reply:
-        model = self.asker.model.name
-        request, size = await self.prompter.request(turn.conversation, turn.tail, model, note)
+        model, conversation = self.asker.model.name, turn.conversation
+        await self._keep_within_budget(turn, model)
+        request, size = await self.prompter.request(conversation, turn.tail, model, note)
         reply = await self.asker.ask(request, turn.heard)
         self.prompter.calibration.learn(model, size, reply.usage.prompt_tokens)
-        used = await self.prompter.used(turn.conversation, model)
-        over = used > self.prompter.limits.budget
-        log.info("model.answered", session=turn.conversation.key, estimate=size, used=used, over_budget=over)
+        over = await self.prompter.excess(conversation, model) > 0
+        log.info("model.answered", session=conversation.key, estimate=size, over_budget=over)
         return reply
+
+    async def _keep_within_budget(self, turn: Turn, model: str) -> None:
+        """Asks for a consolidation, and waits for it once a turn; a request that is still too large is shortened."""
+        beside = turn.tail.tokens
+        if await self.prompter.excess(turn.conversation, model) + beside > 0:
+            relief, turn.relieved = self.relieve(turn.conversation, beside, not turn.relieved), True
+            await relief
+
+
+def _origin(turn: Turn) -> Origin:
+    """Where the calls of the turn's newest answer come from."""
+    session = turn.conversation.session
+    asked = [
+        message.n for message in session.messages if message.turn in turn.tail.own and isinstance(message, UserMessage)
+    ]
+    return Origin(
+        turn.conversation.space,
+        session.key,
+        turn.id,
+        min(asked, default=0),
+        max(asked, default=0),
+        f"{turn.id}.{session.last_n}",
+    )

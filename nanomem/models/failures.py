@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Set
 from typing import Any
 
-from nanomem.errors import NanomemError, TellUser, TooLong, TryLater
+from nanomem.errors import CannotForce, NanomemError, TellUser, TooLong, TryLater
 
 _LONGEST_REASON = 300
 _KEYLIKE = re.compile(
@@ -18,6 +18,7 @@ _TOO_LONG = re.compile(
 )
 _NO_MONEY = re.compile(r"insufficient.{0,10}(?:quota|balance|credit)|exceeded your current quota|billing", re.I)
 _FILTER = re.compile(r"content.?(?:filter|policy|management)|flagged|safety system", re.I)
+_NO_FORCE = re.compile(r"tool.?choice", re.I)
 _NO_KEY = re.compile(r"missing credentials|api.?key.{0,40}(?:missing|not (?:set|provided|valid|found))", re.I)
 
 
@@ -42,6 +43,8 @@ def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -
         return TellUser(f"The content filter of {model} refused this: {because}")
     if status >= 500 or status in (408, 409, 425):
         return TryLater(f"{model} cannot be reached or is in trouble: {because}", _retry_after(error))
+    if _NO_FORCE.search(said):
+        return CannotForce(f"{model} does not take a forced tool call: {because}")
     if status == 404:
         return TellUser(f"The provider does not know the model {model}: {because}")
     return TellUser(f"{model} refused the request: {because}")

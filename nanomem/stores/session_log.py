@@ -6,16 +6,29 @@ Knows nothing of what the records mean beyond how far back a load must go.
 import asyncio
 import json
 import mmap
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import structlog
 
 from nanomem.errors import CannotStore
-from nanomem.records import BadRecord, Metadata, Record, Reset, from_json, to_json
-from nanomem.session import Session, replay
+from nanomem.records import (
+    AssistantMessage,
+    BadRecord,
+    Consolidated,
+    Metadata,
+    Record,
+    Reset,
+    ToolMessage,
+    UserMessage,
+    from_json,
+    to_json,
+)
+from nanomem.session import Said, Session, replay
 from nanomem.spaces import Space, file_name
 from nanomem.stores import durable
 
@@ -23,6 +36,9 @@ log = structlog.get_logger()
 
 LONGEST_LINE = 32 * 1024 * 1024
 """Bytes; a longer line is damage."""
+MOST_MESSAGES = 2_000
+"""Messages that are read at once by their numbers."""
+_NEAR = 64 * 1024
 
 
 def path_of(space: Space, key: str) -> Path:
@@ -53,6 +69,17 @@ class JsonlSessionLog:
         async with lock:
             header = _line(Metadata(key=key, created_at=datetime.now(UTC)))
             await durable.finished(durable.append, path, b"".join(map(_line, records)), header)
+
+    async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
+        """Those of a session from one `n` to another, both included, at most `MOST_MESSAGES`; damage is passed over.
+
+        Finds them without reading all. Raises CannotStore: the file cannot be read.
+        """
+        path = path_of(space, key)
+        try:
+            return await asyncio.to_thread(_between, path, first, last)
+        except OSError as error:
+            raise CannotStore(f"Cannot read {path}: {error.strerror}.") from error
 
 
 def _line(record: Record) -> bytes:
@@ -85,6 +112,56 @@ def read_all(path: Path) -> Iterator[Record]:
             yield from _numbered(view, path)
 
 
+def _between(path: Path, first: int, last: int) -> list[Said]:
+    try:
+        with path.open("rb") as file:
+            head = _parsed(file.readline(LONGEST_LINE), 0)
+            if not file.seek(0, os.SEEK_END):
+                return []
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        return []
+    with view:
+        if isinstance(head, Metadata) and head.version is None:  # an older layout, without numbers
+            records = iter([record for _, record in _said(view, 0, len(view), 1)])
+        else:
+            records = (record for _, record in _said(view, _start_of(view, first), len(view)))
+        wanted = takewhile(lambda record: record.n <= last, records)
+        return list(islice((record for record in wanted if record.n >= first), MOST_MESSAGES))
+
+
+def _start_of(view: mmap.mmap, first: int) -> int:
+    """Where a line begins with no message at or after `first` before it, and few others: found by halving."""
+    low, high = 0, len(view)
+    while high - low > _NEAR:
+        middle = view.find(b"\n", (low + high) // 2) + 1
+        end, record = next(_said(view, middle or high, high), (high, None))
+        if record is not None and record.n < first:
+            low = end
+        else:
+            high = (low + high) // 2
+    return low
+
+
+def _said(view: mmap.mmap, start: int, end: int, n: int = 0) -> Iterator[tuple[int, Said]]:
+    """The messages whose lines begin from `start` up to `end`, each with where the next line begins.
+
+    With an `n`, that is the number of the first one that has none.
+    """
+    while start < end:
+        after = view.find(b"\n", start) + 1 or len(view)
+        record = _parsed(view[start:after], n) if after - start <= LONGEST_LINE else None
+        if isinstance(record, UserMessage | AssistantMessage | ToolMessage) and record.n > 0:
+            yield after, record
+            n = record.n + 1 if n else 0
+        start = after
+
+
+def key_of(path: Path) -> str:
+    """The key that a log says it is of; empty if it does not say. Blocks."""
+    return next((record.key for record in read_all(path) if isinstance(record, Metadata)), "")
+
+
 def _numbered(view: mmap.mmap, path: Path) -> Iterator[Record]:
     """All records from the first on; those without `n` get it by their position among the messages."""
     n = 0
@@ -99,7 +176,11 @@ def _numbered(view: mmap.mmap, path: Path) -> Iterator[Record]:
 
 
 def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
-    """The records from the end back to the first message at or before the newest pointer, in order."""
+    """The records from the end back to the first message at or before the newest pointer, in order.
+
+    Where that pointer is amid a turn, back to what was asked in it.
+    """
+    newer: UserMessage | AssistantMessage | ToolMessage | None = None
     found: list[Record] = []
     bad: list[tuple[int, BadRecord]] = []
     through = -1
@@ -112,10 +193,12 @@ def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
             bad.append((start, error))
         else:
             found.append(record)
-            if isinstance(record, Reset):
+            if isinstance(record, Reset | Consolidated):
                 through = max(through, record.through)
-            elif 0 < getattr(record, "n", 0) <= through:
-                break
+            elif isinstance(record, UserMessage | AssistantMessage | ToolMessage):
+                if 0 < record.n <= through and (newer is None or _is_asked(newer, record, through)):
+                    break
+                newer = record
         end = start
     if isinstance(head, Metadata) and not (found and isinstance(found[-1], Metadata)):
         found.append(head)
@@ -124,6 +207,11 @@ def _tail(view: mmap.mmap, path: Path, head: Record | None) -> list[Record]:
         number, counted = number + view[counted:start].count(b"\n"), start
         _report(path, number, reason)
     return found[::-1]
+
+
+def _is_asked(newer: Record, record: Record, through: int) -> bool:
+    """Whether all of a question is read: it begins at `newer`, or the conversation goes on with one."""
+    return isinstance(newer, UserMessage) and (newer.n > through or not isinstance(record, UserMessage))
 
 
 def _record(line: bytes, n: int) -> Record:

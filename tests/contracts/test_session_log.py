@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from nanomem.errors import CannotStore
 from nanomem.messages import Sender, ToolCall
 from nanomem.ports import SessionLog
-from nanomem.records import AssistantMessage, Record, Reset, ToolMessage, UserMessage
+from nanomem.records import AssistantMessage, Consolidated, Consolidating, Record, Reset, ToolMessage, UserMessage
 from nanomem.session import is_ended, open_calls
 from nanomem.spaces import Space
 from nanomem.stores.session_log import JsonlSessionLog, path_of, read_all
@@ -39,6 +39,10 @@ def user(n: int, text: str = "hello", turn: str = "t") -> UserMessage:
 
 def assistant(n: int, text: str = "hi", turn: str = "t", **more: object) -> AssistantMessage:
     return AssistantMessage(n=n, turn=turn, timestamp=NOW, content=text, tokens=1, **more)  # type: ignore[arg-type]
+
+
+def tool(n: int, turn: str = "t") -> ToolMessage:
+    return ToolMessage(n=n, turn=turn, timestamp=NOW, content="seen", tokens=1, tool_call_id="c", name="look")
 
 
 async def test_what_was_appended_is_loaded(log: SessionLog, space: Space) -> None:
@@ -218,3 +222,38 @@ async def test_the_file_reads_as_the_format_says(space: Space) -> None:
     assert last["end"] == "answer"
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
     assert len(list(read_all(path))) == 3
+
+
+async def test_a_log_is_read_back_as_far_as_the_pointer(log: SessionLog, space: Space) -> None:
+    """What is consolidated is not read; where the pointer is amid a turn, its question still is."""
+    turns: list[Record] = [
+        record
+        for n in range(1, 9, 2)
+        for record in (user(n, turn=f"t{n}"), assistant(n + 1, turn=f"t{n}", end="answer"))
+    ]
+    call = ToolCall("c", "look", "{}")
+    rounds: list[Record] = [user(9, "long", turn="t9")]
+    for n in (10, 12, 14):
+        rounds += [assistant(n, turn="t9", tool_calls=(call,)), tool(n + 1, turn="t9")]
+    await log.append(space, KEY, [*turns, *rounds])
+    await log.append(space, KEY, [Consolidated(id="d", through=6, history=1, timestamp=NOW)])
+    assert [m.n for m in (await log.load(space, KEY)).shown] == list(range(7, 16))
+    await log.append(space, KEY, [Consolidated(id="e", through=11, history=2, timestamp=NOW)])
+    session = await log.load(space, KEY)
+    assert [m.n for m in session.shown] == [9, 12, 13, 14, 15]
+    assert (session.rounds("t9"), session.last_consolidated, session.history) == (3, 11, 2)
+    await log.append(space, KEY, [Consolidated(id="f", through=13, history=3, timestamp=NOW)])
+    session = await log.load(space, KEY)
+    assert [m.n for m in session.shown] == [9, 14, 15]
+    assert session.rounds("t9") == 3
+
+
+async def test_a_decision_that_is_not_carried_out_is_found(log: SessionLog, space: Space) -> None:
+    """Also behind messages that came later."""
+    decision = Consolidating(
+        id="d", type="consolidation", first=1, through=2, history_entry="talk", memory_update="- tea"
+    )
+    await log.append(space, KEY, [user(1), assistant(2, end="answer"), decision, user(3, turn="t3")])
+    session = await log.load(space, KEY)
+    assert session.pending == decision
+    assert [m.n for m in session.messages] == [1, 2, 3]

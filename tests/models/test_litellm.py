@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.errors import NanomemError, TellUser, TooLong, TryLater
+from nanomem.errors import CannotForce, NanomemError, TellUser, TooLong, TryLater
 from nanomem.messages import Image, PromptMessage, Request, ToolCall, ToolSchema, Usage
 from nanomem.models import wire
 from nanomem.models.litellm import LitellmModel, Provider
@@ -117,6 +117,8 @@ async def test_a_whole_conversation_reaches_the_wire(server: OpenAIServer, model
         (Fault.context_length(), TooLong, "maximum context length"),
         (Fault.content_filter(), TellUser, "content filter"),
         (Fault(404, {"error": {"message": "no such model"}}), TellUser, "does not know the model"),
+        (Fault(400, {"error": {"message": "tool_choice is not supported"}}), CannotForce, "a forced tool call"),
+        (Fault(404, {"error": {"message": "no endpoint for tool_choice"}}), CannotForce, "a forced tool call"),
         (Fault(400, {"error": {"message": f"bad {KEY} " + "x" * 10_000}}), TellUser, "refused the request: bad [key]"),
         (Fault(500, f"<html>{KEY} in a page</html>"), TryLater, "[key] in a page"),
         (Fault(418, "I am a teapot"), TellUser, "teapot"),

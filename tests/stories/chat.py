@@ -6,35 +6,48 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 from nanomem.agent.answering import Answering
 from nanomem.agent.asking import Asker, DailyLimits
+from nanomem.agent.background import Background
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
 from nanomem.agent.delivery import Deliveries
 from nanomem.agent.loop import AgentLoop
-from nanomem.agent.prompting import Prompter, PromptLimits
+from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.together import beside
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
 from nanomem.bus import Bus
-from nanomem.ports import Channel, Files, Inbox, SessionLog, Tool
+from nanomem.memory.asked import Parts
+from nanomem.memory.clearing import Clearing
+from nanomem.memory.commands import commands as memory_commands
+from nanomem.memory.consolidate import Consolidator, When
+from nanomem.memory.decisions import Decisions
+from nanomem.memory.distill import CallLimits, Distiller
+from nanomem.memory.why import Why
+from nanomem.ports import Channel, Files, History, Inbox, Memory, SessionLog, Skills, Templates, Tool, Versions
 from nanomem.records import Record
 from nanomem.spaces import Spaces
 from nanomem.testing import (
     FakeChannel,
     FakeClock,
     FakeFiles,
+    FakeHistory,
     FakeInbox,
     FakeMemory,
     FakeMeter,
     FakeModel,
     FakeSessionLog,
+    FakeSkills,
     FakeTemplates,
     FakeTokenizer,
+    FakeVersions,
     inbound,
     updates,
 )
+from nanomem.tools.recall import Recall
 
 LIMITS = PromptLimits(10_000, 1_000, 0.1, 0.5, 500, 300, "absolute", UTC)
 
@@ -48,7 +61,10 @@ class World:
     inbox: Inbox = field(default_factory=FakeInbox)
     log: SessionLog = field(default_factory=FakeSessionLog)
     meter: FakeMeter = field(default_factory=FakeMeter)
-    memory: FakeMemory = field(default_factory=FakeMemory)
+    memory: Memory = field(default_factory=FakeMemory)
+    versions: Versions = field(default_factory=FakeVersions)
+    history: History = field(default_factory=FakeHistory)
+    skills: Skills = field(default_factory=FakeSkills)
     clock: FakeClock = field(default_factory=FakeClock)
     files: Files = field(default_factory=FakeFiles)
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -56,11 +72,20 @@ class World:
     limits: PromptLimits = LIMITS
     daily: DailyLimits = field(default_factory=DailyLimits)
     rounds: int = 5
+    when: When = field(default_factory=When)
+    templates: Templates = field(default_factory=FakeTemplates)
 
     def records(self, address: str = "fake:42") -> list[Record]:
         """What a log in memory holds."""
         assert isinstance(self.log, FakeSessionLog)
         return self.log.records["fake:42" if address == "fake:42" else address, address]
+
+    @property
+    def parts(self) -> Parts:
+        """What commands ask of the memory."""
+        log: Any = self.log
+        why = Why(self.memory, self.versions, self.history, lambda *wanted: log.messages(*wanted))
+        return Parts(self.memory, self.versions, self.history, why, Recall(UTC).search, UTC)
 
     async def log_has(self, text: str) -> None:
         """Returns once that was said in the log."""
@@ -77,6 +102,7 @@ class Chat:
     bus: Bus
     loop: AgentLoop
     task: asyncio.Task[None]
+    background: Background
     address: str = "fake:42"
     number: int = 0
 
@@ -96,6 +122,12 @@ class Chat:
         """Waits until so many answers and replies were delivered in all."""
         await self.world.channel.until(lambda: len(self.world.channel.finished) >= count)
 
+    async def settled(self) -> None:
+        """Waits until nothing goes on any more, in the lane or in the background."""
+        while self.bus.lane(self.address).active:
+            await self.loop.clock.sleep(0)
+        await self.background.idle()
+
     async def until_dead(self) -> None:
         """Waits until the agent has ended by itself."""
         await asyncio.wait([self.task])
@@ -112,23 +144,48 @@ async def running(world: World) -> AsyncIterator[Chat]:
     spaces = Spaces(Path("/nowhere"))
     toolbox = Toolbox(world.tools)
     tokenizer = FakeTokenizer()
-    prompter = Prompter(world.limits, world.memory, FakeTemplates(), tokenizer, world.clock, toolbox.schemas)
+    known = Known(world.memory, world.history, world.skills)
+    prompter = Prompter(world.limits, known, world.templates, tokenizer, world.clock, toolbox.schemas)
     asker = Asker(world.model, world.meter, world.clock, UTC, world.daily)
     conversations = Conversations(spaces.of, world.log, tokenizer, world.clock)
-    commands = Commands(conversations, prompter, asker, world.memory)
+    background = Background()
+    consolidator = make_consolidator(world, prompter, asker, background)
+    more = (*Clearing(conversations, consolidator).commands, *memory_commands(world.parts, spaces.of))
+    commands = Commands(conversations, prompter, asker, world.memory, more)
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
-    runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools")
-    answering = Answering(world.inbox, conversations, runner, deliveries, world.files, world.clock)
+    runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools", consolidator.relieve)
+    answering = Answering(
+        world.inbox, conversations, runner, deliveries, world.files, world.clock, consolidator.after_turn
+    )
     loop = AgentLoop(bus, commands, answering, deliveries, world.clock, world.limits.budget // 2)
     await bus.restore(["fake"])
     leave = asyncio.Event()
     task = asyncio.create_task(beside(loop.run(), until(leave)))
+    behind = asyncio.create_task(background.run())
+    await asyncio.sleep(0)
+    background.start("catching up", catch_up(world, conversations, consolidator))
     try:
-        yield Chat(world, bus, loop, task)
+        yield Chat(world, bus, loop, task, background)
     finally:
         leave.set()
+        behind.cancel()
         await task
+        await asyncio.wait([behind])
+
+
+async def catch_up(world: World, conversations: Conversations, consolidator: Consolidator) -> None:
+    """As the daemon does at its start."""
+    for _, key in list(getattr(world.log, "records", ())):
+        await consolidator.finish(await conversations.open(key))
+
+
+def make_consolidator(world: World, prompter: Prompter, asker: Asker, background: Background) -> Consolidator:
+    """As the daemon makes it."""
+    limits = CallLimits(world.limits.budget, world.limits.max_tokens, 0.1, UTC)
+    distiller = Distiller(limits, asker, prompter.calibration, world.templates, FakeTokenizer(), world.clock)
+    decisions = Decisions(distiller, world.memory, world.versions, world.history, world.clock, world.limits.budget // 2)
+    return Consolidator(world.when, world.model.name, prompter, decisions, background)
 
 
 async def until(event: asyncio.Event) -> None:

@@ -111,8 +111,8 @@ async def test_new_stops_the_turn_and_starts_afresh() -> None:
         await chat.says("the secret word is blue")
         await chat.until_asked()
         await chat.says("what is the word?")
+        world.model.answers = [calls(("save_memory", '{"history_entry": "a word", "memory_update": ""}')), "new answer"]
         await chat.says("/new")
-        await chat.until_answered(2)
         world.model.gate.set()
         await chat.until_answered(3)
         assert "New session started." in chat.hears

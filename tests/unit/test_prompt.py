@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanomem.facts import MemoryFiles
 from nanomem.messages import Image, PromptMessage, Sender
-from nanomem.ports import MemoryFiles
 from nanomem.prompt import Marks, Prefix, Timestamps, ago, memory_changes, rendered
 from nanomem.records import UserMessage
 from nanomem.session import Said, repaired
@@ -20,7 +20,7 @@ OFF = Marks("off", UTC)
 
 
 def prefix(last_n: int = 0) -> Prefix:
-    return Prefix("system", MemoryFiles(), 1, last_n, NOW + timedelta(hours=1), 10)
+    return Prefix("system", MemoryFiles(), 0, 1, last_n, NOW + timedelta(hours=1), 10)
 
 
 def texts(shown: Sequence[PromptMessage]) -> list[tuple[str, str]]:

@@ -12,16 +12,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from nanomem.agent.conversation import Conversation
-from nanomem.agent.prompting import Prompter, PromptLimits, Tail
+from nanomem.agent.prompting import Known, Prompter, PromptLimits, Tail
+from nanomem.entries import Entry
 from nanomem.errors import TellUser
+from nanomem.facts import MemoryFiles
 from nanomem.messages import Image, Reply, Request, ToolCall, ToolSchema
-from nanomem.ports import MemoryFiles
+from nanomem.ports import Skill
 from nanomem.prompt import Timestamps
-from nanomem.records import UserMessage
+from nanomem.records import Consolidated, UserMessage
 from nanomem.session import Session
 from nanomem.spaces import Spaces
 from nanomem.stores.templates import JinjaTemplates
-from nanomem.testing import FakeClock, FakeMemory, FakeSessionLog, FakeTokenizer, inbound
+from nanomem.testing import FakeClock, FakeHistory, FakeMemory, FakeSessionLog, FakeSkills, FakeTokenizer, inbound
 
 TTL = 300
 SCHEMA = ToolSchema("look", "looks", {"type": "object", "properties": {}})
@@ -34,6 +36,8 @@ class Talk:
     limits: PromptLimits
     address: str = "telegram:42"
     memory: FakeMemory = field(default_factory=lambda: FakeMemory(MemoryFiles("Be kind.", "Name: Ann", "- tea")))
+    history: FakeHistory = field(default_factory=FakeHistory)
+    skills: FakeSkills = field(default_factory=FakeSkills)
     clock: FakeClock = field(default_factory=FakeClock)
     log: FakeSessionLog = field(default_factory=FakeSessionLog)
     requests: list[Request] = field(default_factory=list)
@@ -41,8 +45,9 @@ class Talk:
 
     def __post_init__(self) -> None:
         tokenizer = FakeTokenizer()
+        self.known = Known(self.memory, self.history, self.skills)
         templates = JinjaTemplates(Path("/nowhere"))
-        self.prompter = Prompter(self.limits, self.memory, templates, tokenizer, self.clock, (SCHEMA,))
+        self.prompter = Prompter(self.limits, self.known, templates, tokenizer, self.clock, (SCHEMA,))
         space = Spaces(Path("/nowhere"), frozenset({"telegram:42"})).of(self.address)
         self.conversation = Conversation(space, Session(self.address), self.log, tokenizer, self.clock)
 
@@ -168,6 +173,39 @@ async def test_a_new_session_has_a_new_prefix() -> None:
     request = await chat.turns("what is the word?")
     assert "blue" not in str(request) and "- new" in request.system and request.history == 0
     assert "blue" in str(chat.log.records["owner", "telegram:42"])
+
+
+async def test_a_consolidation_moves_the_prefix_once() -> None:
+    """Then the prompt begins behind the pointer, with what was talked about before; also amid a turn."""
+    chat = talk()
+    for number in range(4):
+        await chat.turns(f"question {number}")
+    entry = Entry(timestamp=chat.clock.now(), type="consolidation", session="s", first=1, last=4, summary="Of owls.")
+    await chat.history.append(chat.conversation.space, [entry])
+    tail = await chat.hears("and now?")
+    before = await chat.asks(tail)
+    done = Consolidated(id="d", through=4, history=1, timestamp=chat.clock.now())
+    await chat.conversation.moved(done)
+    after = await chat.calls(tail, "seen")
+    assert "question 1" in str(before.messages) and "owls" not in before.system
+    assert "question 1" not in str(after.messages) and "question 2" in after.messages[0].text
+    assert "[2026-04-10 09:15] Of owls." in after.system
+    assert (await chat.calls(tail, "seen")).system == after.system
+    assert_extends(chat.requests[-2:])
+
+
+async def test_only_skills_that_are_always_there_are_in_the_prompt() -> None:
+    """Whole, and bounded, so that a huge one leaves room to talk."""
+    chat = talk(budget=12_000)
+    chat.skills.skills = [
+        Skill("memory", "how", "Say it after it is saved.", always=True),
+        Skill("cooking", "recipes", "Salt the water."),
+        Skill("huge", "too much", "word " * 50_000, always=True),
+    ]
+    request = await chat.turns("hello")
+    assert "Say it after it is saved." in request.system
+    assert "Salt the water." not in request.system
+    assert len(request.system) < 8_000
 
 
 async def test_a_long_chat_is_shortened_and_then_left_alone() -> None:

@@ -1,0 +1,165 @@
+"""Decisions about stretches: made once, written down, and carried out step by step.
+
+Each step finds what of it is done already, so that a decision cut short anywhere is finished later.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+import structlog
+
+from nanomem.agent.conversation import Conversation
+from nanomem.entries import Entry
+from nanomem.facts import MemoryFiles
+from nanomem.memory.distill import Distiller
+from nanomem.ports import Change, Clock, History, Memory, Versions
+from nanomem.proposal import edited, removals
+from nanomem.records import Consolidated, Consolidating, ConsolidationFailed, EntryType
+from nanomem.session import Said
+from nanomem.stretch import fitting, raw_entries
+
+log = structlog.get_logger()
+
+
+class Decisions:
+    """For who holds the session's lock. `raw_limit` is the most tokens of an entry that keeps messages as they are."""
+
+    def __init__(
+        self, distiller: Distiller, memory: Memory, versions: Versions, history: History, clock: Clock, raw_limit: int
+    ) -> None:
+        self._distiller = distiller
+        self._memory = memory
+        self._versions = versions
+        self._history = history
+        self._clock = clock
+        self._raw_limit = raw_limit
+
+    async def make(
+        self, conversation: Conversation, stretch: Sequence[Said], kind: EntryType, inbound: str | None
+    ) -> Consolidating:
+        """Asks the model about as much of the stretch as fits into one call, and writes down what shall be done.
+
+        Raises TellUser: nothing was decided.
+        """
+        known = await self._memory.read(conversation.space)
+        base = await self._newest(conversation)
+        part = stretch[: fitting(stretch, await self._distiller.room(known))]
+        wanted = await self._distiller.distilled(known, part)
+        decision = Consolidating(
+            id=uuid4().hex,
+            type=kind,
+            first=part[0].n,
+            through=part[-1].n,
+            history_entry=wanted.history_entry,
+            key_facts=wanted.key_facts,
+            memory_update=wanted.memory_update,
+            changes=wanted.changes,
+            removed=wanted.removed,
+            base=base,
+            after=await self._history.last(conversation.space),
+            inbound=inbound,
+        )
+        await conversation.moved(decision)
+        return decision
+
+    async def make_raw(self, conversation: Conversation, stretch: Sequence[Said], inbound: str | None) -> Consolidating:
+        """The stretch shall be kept word by word."""
+        decision = Consolidating(
+            id=uuid4().hex,
+            type="raw",
+            first=stretch[0].n,
+            through=stretch[-1].n,
+            after=await self._history.last(conversation.space),
+            limit=self._raw_limit,
+            inbound=inbound,
+        )
+        await conversation.moved(decision)
+        return decision
+
+    async def failed(self, conversation: Conversation, stretch: Sequence[Said], reason: str) -> None:
+        """Notes that the model gave nothing usable."""
+        now = self._clock.now()
+        await conversation.moved(ConsolidationFailed(through=stretch[-1].n, reason=reason, timestamp=now))
+
+    async def finish(self, conversation: Conversation) -> None:
+        """Carries out what is decided and not done."""
+        await conversation.refresh()
+        if decision := conversation.session.pending:
+            log.info("consolidation.taken_up_again", session=conversation.key, id=decision.id)
+            await self.carry_out(conversation, decision)
+
+    async def carry_out(self, conversation: Conversation, decision: Consolidating) -> None:
+        """History entry, memory change, pointer; each only if it is not there yet."""
+        entries = await self._written(conversation, decision)
+        if decision.type != "raw":
+            receipt = await self._memory.change(conversation.space, await self._change(conversation, decision, entries))
+            version = receipt.version.number if receipt.version else None
+        else:
+            version = None
+        await conversation.moved(
+            Consolidated(
+                id=decision.id,
+                through=decision.through,
+                history=entries[-1].cursor if entries else conversation.session.history,
+                timestamp=self._clock.now(),
+            )
+        )
+        log.info(
+            "memory.consolidated",
+            session=conversation.key,
+            type=decision.type,
+            messages=f"{decision.first}-{decision.through}",
+            entries=len(entries),
+            version=version,
+        )
+
+    async def _written(self, conversation: Conversation, decision: Consolidating) -> list[Entry]:
+        """The history entries of a decision, appended as far as they are not there: found by session and range."""
+        wanted = self._entries(conversation, decision)
+        later = await self._history.after(conversation.space, decision.after)
+        first, through = decision.first, decision.through
+        there = [e for e in later if e.session == conversation.key and first <= e.first and e.last <= through]
+        return there + await self._history.append(conversation.space, wanted[len(there) :])
+
+    def _entries(self, conversation: Conversation, decision: Consolidating) -> list[Entry]:
+        messages = conversation.session.messages
+        stretch = [message for message in messages if decision.first <= message.n <= decision.through]
+        if decision.type == "raw":
+            return raw_entries(stretch, conversation.key, self._distiller.zone, decision.limit)
+        entry = Entry(
+            timestamp=stretch[-1].timestamp if stretch else self._clock.now(),
+            type=decision.type,
+            session=conversation.key,
+            first=decision.first,
+            last=decision.through,
+            summary=decision.history_entry,
+            key_facts=decision.key_facts,
+        )
+        return [entry]
+
+    async def _change(self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]) -> Change:
+        changes = decision.changes or ()
+
+        def propose(base: MemoryFiles) -> MemoryFiles:
+            if decision.memory_update is not None:
+                return replace(base, memory=decision.memory_update)
+            return replace(base, memory=edited(base.memory, changes))
+
+        return Change(
+            kind="consolidation",
+            propose=propose,
+            base=decision.base,
+            removed=removals(decision.removed, changes),
+            trailers={
+                "Session": conversation.key,
+                "Messages": f"{decision.first}-{decision.through}",
+                "History": f"{entries[0].cursor}-{entries[-1].cursor}" if entries else "",
+                "Inbound": decision.inbound or "",
+                "Id": decision.id,
+            },
+        )
+
+    async def _newest(self, conversation: Conversation) -> str | None:
+        versions = await self._versions.all(conversation.space)
+        return versions[-1].id if versions else None
