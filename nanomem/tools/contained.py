@@ -14,6 +14,7 @@ from io import BufferedReader
 from pathlib import PurePosixPath
 
 from nanomem.errors import ShowModel
+from nanomem.facts import NAMES
 from nanomem.spaces import Space
 
 SHOWN_AS = "/workspace"
@@ -22,7 +23,7 @@ HIDDEN = "sessions"
 TRUTH_FOLDERS = (HIDDEN, "memory", "skills", "prompts")
 TRUTH_FILES = ("SOUL.md", "USER.md")
 
-_MEMORY = {("soul.md",), ("user.md",), ("memory", "memory.md")}
+_MEMORY = {tuple(name.casefold().split("/")): name for name in NAMES}
 _KEPT = {name.casefold() for name in TRUTH_FOLDERS + TRUTH_FILES}
 _LONGEST = 2_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -69,6 +70,11 @@ def is_hidden(place: Sequence[str]) -> bool:
     return bool(place) and place[0].casefold() == HIDDEN
 
 
+def memory_file(space: Space, path: str) -> str | None:
+    """The name of the memory file that a path means by any spelling; None for all other files. Raises ShowModel."""
+    return _MEMORY.get(tuple(part.casefold() for part in _place(space, path)))
+
+
 def write(space: Space, path: str, content: bytes) -> None:
     """Puts a file in place as a whole, with the folders on its way. Raises ShowModel: no file was changed."""
     place = _place(space, path)
@@ -98,8 +104,7 @@ def _refuse_truth(place: tuple[str, ...]) -> None:
     folded = tuple(part.casefold() for part in place)
     if folded in _MEMORY:
         raise ShowModel(
-            f"{'/'.join(place)} is memory, which tools cannot write yet: changes to memory come with "
-            "consolidation. Tell the person that it is not saved."
+            f"{'/'.join(place)} is memory, which cannot be written here. Tell the person that it is not saved."
         )
     if folded[0] in _KEPT:
         raise ShowModel(f"{'/'.join(place)} is kept read-only.")

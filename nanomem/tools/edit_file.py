@@ -1,14 +1,15 @@
-"""The tool `edit_file`: one passage of a text file replaced by another."""
+"""The tool `edit_file`: one passage of a text file replaced by another; in a memory file, as a new version."""
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
-from nanomem.ports import Tool
+from nanomem.ports import Memory, Origin, Tool
 from nanomem.spaces import Space
-from nanomem.tools import contained
+from nanomem.tools import contained, rewriting
 from nanomem.tools.workbench import Workbench
 
 _LARGEST = 5_000_000
@@ -19,25 +20,31 @@ class EditFile:
 
     schema = tool_schema(
         "edit_file",
-        "Replace one passage of a text file in the workspace. `old` must be in it exactly once.",
+        "Replace one passage of a text file in the workspace, also of a memory file. `old` must be in it exactly once.",
         {"path": "relative path", "old": "exact text now", "new": "text instead"},
     )
     parallel = False
 
-    async def run(self, arguments: Mapping[str, Any], space: Space) -> str:
+    def __init__(self, memory: Memory | None) -> None:
+        self._memory = memory
+
+    async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         path, old, new = (arguments[name] for name in ("path", "old", "new"))
-        await asyncio.to_thread(_edit, space, path, old, new)
+        if not old or old == new:
+            raise ShowModel("`old` is empty, or the same as `new`: nothing to change.")
+        if self._memory and (name := contained.memory_file(origin.space, path)):
+            edit = partial(_replaced, path=name, old=old, new=new)
+            return await rewriting.rewrite(self._memory, origin, name, edit, reason="edited by the agent")
+        await asyncio.to_thread(_edit, origin.space, path, old, new)
         return f"Changed {path}."
 
 
 def build(workbench: Workbench) -> Tool | None:
     """Always there."""
-    return EditFile()
+    return EditFile(workbench.memory)
 
 
 def _edit(space: Space, path: str, old: str, new: str) -> None:
-    if not old or old == new:
-        raise ShowModel("`old` is empty, or the same as `new`: nothing to change.")
     with contained.opened_file(space, path) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -46,8 +53,12 @@ def _edit(space: Space, path: str, old: str, new: str) -> None:
         text = data.decode()
     except UnicodeDecodeError:
         raise ShowModel(f"{path} is not valid UTF-8 text, so it cannot be edited safely.") from None
+    contained.write(space, path, _replaced(text, path, old, new).encode())
+
+
+def _replaced(text: str, path: str, old: str, new: str) -> str:
     if not (found := text.count(old)):
         raise ShowModel(f"`old` is not in {path}. It must match exactly: read the file again.")
     if found > 1:
         raise ShowModel(f"`old` is in {path} {found} times. Give more of the text around the one you mean.")
-    contained.write(space, path, text.replace(old, new).encode())
+    return text.replace(old, new)

@@ -5,23 +5,32 @@ Knows no single tool; adding one touches nothing else.
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Literal
 
-from nanomem.ports import Tool
+from nanomem.ports import Memory, Tool
+from nanomem.spaces import Space
+from nanomem.tools.stillness import Stillness
 
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """All that any tool may be given. `web_allow_loopback` is there for tests and is no setting."""
+    """All that any tool may be given; without a `memory`, it is only read.
+
+    `web_allow_loopback` is there for tests and is no setting. `still` is what the memory's writer has, too.
+    """
 
     timezone: tzinfo
+    memory: Memory | None = field(default=None, kw_only=True)
     web_fetch: bool = True
     exec_enabled: bool = True
     exec_sandbox: Literal["bubblewrap", "none"] = "bubblewrap"
     exec_timeout_s: float = 60
     web_allow_loopback: bool = False
+    still: Callable[[Space], AbstractAsyncContextManager[object]] = field(default_factory=Stillness, kw_only=True)
 
 
 def load_tools(workbench: Workbench) -> dict[str, Tool]:

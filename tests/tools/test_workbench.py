@@ -6,9 +6,13 @@ import sys
 from datetime import UTC
 
 from nanomem.messages import ToolSchema
+from nanomem.testing import FakeMemory
 from nanomem.tools import Workbench, load_tools
 
-NAMES = ["edit_file", "exec", "grep", "list_dir", "read_file", "recall", "web_fetch", "write_file"]
+NAMES = ["edit_file", "exec", "grep", "list_dir", "read_file", "recall", "remember", "web_fetch", "write_file"]
+
+
+BENCH = Workbench(UTC, memory=FakeMemory())
 
 
 def as_json(schema: ToolSchema) -> str:
@@ -18,7 +22,7 @@ def as_json(schema: ToolSchema) -> str:
 
 def test_all_tools_are_found_in_a_fixed_order() -> None:
     """Twice the same names and the same bytes, so that a provider's cache holds."""
-    first, second = (load_tools(Workbench(UTC)) for _ in range(2))
+    first, second = (load_tools(BENCH) for _ in range(2))
     assert list(first) == NAMES
     assert [as_json(tool.schema) for tool in first.values()] == [as_json(tool.schema) for tool in second.values()]
 
@@ -36,24 +40,24 @@ def test_offering_tools_loads_nothing_large() -> None:
 def test_what_is_switched_off_is_not_there() -> None:
     """Neither in the list nor in the schemas."""
     tools = load_tools(Workbench(UTC, web_fetch=False, exec_enabled=False))
-    assert list(tools) == [name for name in NAMES if name not in ("exec", "web_fetch")]
+    assert list(tools) == [name for name in NAMES if name not in ("exec", "remember", "web_fetch")]
 
 
 def test_schemas_are_cheap() -> None:
     """They are in every request."""
-    size = sum(len(as_json(tool.schema)) for tool in load_tools(Workbench(UTC)).values())
+    size = sum(len(as_json(tool.schema)) for tool in load_tools(BENCH).values())
     assert size / 4 < 900
 
 
 def test_only_tools_that_change_nothing_run_side_by_side() -> None:
     """Two edits at once could lose one."""
-    tools = load_tools(Workbench(UTC))
-    assert {name for name, tool in tools.items() if not tool.parallel} == {"edit_file", "exec", "write_file"}
+    one_by_one = {name for name, tool in load_tools(BENCH).items() if not tool.parallel}
+    assert one_by_one == {"edit_file", "exec", "remember", "write_file"}
 
 
 def test_parameters_are_those_of_the_contract() -> None:
     """A scripted model relies on the names."""
-    named = {name: list(tool.schema.parameters["properties"]) for name, tool in load_tools(Workbench(UTC)).items()}
+    named = {name: list(tool.schema.parameters["properties"]) for name, tool in load_tools(BENCH).items()}
     assert named == {
         "edit_file": ["path", "old", "new"],
         "exec": ["command"],
@@ -61,6 +65,7 @@ def test_parameters_are_those_of_the_contract() -> None:
         "list_dir": ["path"],
         "read_file": ["path", "offset", "limit"],
         "recall": ["query"],
+        "remember": ["fact"],
         "web_fetch": ["url", "offset"],
         "write_file": ["path", "content"],
     }
