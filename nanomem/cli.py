@@ -70,8 +70,10 @@ def _typer(help: str) -> typer.Typer:
 
 app = _typer("A chat agent that runs for years, with a memory its owner can trust.")
 config = _typer("The settings.")
+memory = _typer("What is known, and where it is from.")
 sessions = _typer("The conversations.")
 app.add_typer(config, name="config")
+app.add_typer(memory, name="memory")
 app.add_typer(sessions, name="sessions")
 
 _HOME = typer.Option(
@@ -234,6 +236,61 @@ def config_set(ctx: typer.Context, key: str, value: str) -> None:
     """Change one setting in the file, e.g. agents.defaults.memory_window 50."""
     make(ctx.obj.place())
     set_values(ctx.obj.place().config, {key: value})
+
+
+_Space = Annotated[str, typer.Option("--space", help="Whose: owner, or as in telegram:42.")]
+
+
+def _ask_memory(ctx: typer.Context, space: str, what: str, argument: str = "") -> None:
+    home, settings = ctx.obj.ready()
+    from nanomem import running
+    from nanomem.chat import plain
+
+    print(plain(running.memory(home, settings, ctx.obj.environ, space, what, argument)))
+
+
+@memory.command("show")
+def memory_show(ctx: typer.Context, space: _Space = "owner") -> None:
+    """The three files."""
+    _ask_memory(ctx, space, "show")
+
+
+@memory.command("log")
+def memory_log(ctx: typer.Context, space: _Space = "owner") -> None:
+    """All versions, the newest first."""
+    _ask_memory(ctx, space, "log")
+
+
+@memory.command("diff")
+def memory_diff(
+    ctx: typer.Context, version: Annotated[int | None, typer.Argument(min=1)] = None, space: _Space = "owner"
+) -> None:
+    """What a version changed, the newest if none is named."""
+    _ask_memory(ctx, space, "diff", str(version or ""))
+
+
+@memory.command("restore")
+def memory_restore(ctx: typer.Context, version: Annotated[int, typer.Argument(min=1)], space: _Space = "owner") -> None:
+    """The files as they were at a version, as a new version."""
+    _ask_memory(ctx, space, "restore", str(version))
+
+
+@memory.command("why")
+def memory_why(ctx: typer.Context, words: list[str], space: _Space = "owner") -> None:
+    """Where the facts with these words come from."""
+    _ask_memory(ctx, space, "why", " ".join(words))
+
+
+@memory.command("search")
+def memory_search(ctx: typer.Context, words: list[str], space: _Space = "owner") -> None:
+    """What was said with these words."""
+    _ask_memory(ctx, space, "search", " ".join(words))
+
+
+@memory.command("rebuild")
+def memory_rebuild(ctx: typer.Context, space: _Space = "owner") -> None:
+    """Make HISTORY.md fit history.jsonl again."""
+    _ask_memory(ctx, space, "rebuild")
 
 
 @sessions.command("list")

@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
+from urllib.parse import unquote
 
 from nanomem.errors import Misuse, Stop
+from nanomem.spaces import OWNER, Space, Spaces
 
 _TRIES = 10
 _PAUSE_S = 0.02
@@ -25,6 +27,14 @@ class Home:
         self.workspace = path / "workspace"
         self.versions = path / "versions"
         self.spaces = path / "spaces"
+
+    def known_spaces(self) -> Iterator[Space]:
+        """The spaces that there are."""
+        spaces = Spaces(self.path)
+        yield spaces.named(OWNER)
+        for root in sorted(self.spaces.glob("*")):
+            if (space := spaces.named(unquote(root.name))).root == root and root.is_dir():
+                yield space
 
     def logs(self) -> Iterator[Path]:
         """The session logs of all spaces."""

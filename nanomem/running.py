@@ -1,4 +1,4 @@
-"""The commands that need a daemon, or stand in for one: run, chat, pair, status.
+"""The commands that need a daemon, or stand in for one: run, chat, pair, status, memory.
 
 Where a daemon runs on the home they go through its socket; where none does they take the home's lock.
 """
@@ -12,12 +12,15 @@ from typing import Any, TypeVar
 from nanomem import __version__
 from nanomem import chat as client
 from nanomem import status as reports
-from nanomem.daemon import TABLES, SystemClock, assembled
-from nanomem.errors import Stop
+from nanomem.daemon import TABLES, assembled
+from nanomem.errors import Misuse, Stop
 from nanomem.home import Home, Lock, holder
+from nanomem.memory import asked
 from nanomem.settings import Settings, zone
+from nanomem.spaces import Space
 from nanomem.stores import counters, inbox, pairing
 from nanomem.stores.database import Database
+from nanomem.wiring import SystemClock, ground
 
 T = TypeVar("T")
 
@@ -115,14 +118,35 @@ async def _status(home: Home, settings: Settings, environ: Mapping[str, str]) ->
     return reports.compose(home.path, defaults.model, None, states, counts, spent)
 
 
+def memory(
+    home: Home, settings: Settings, environ: Mapping[str, str], space: str, what: str, argument: str = ""
+) -> str:
+    """What `memory/asked.py` answers. Raises Misuse: there is no such space."""
+    spaces = {found.name: found for found in home.known_spaces()}
+    if space not in spaces:
+        raise Misuse(f"There is no space {space!r}. There are: {', '.join(spaces)}.")
+    return asyncio.run(_memory(home, settings, environ, spaces[space], what, argument))
+
+
+async def _memory(
+    home: Home, settings: Settings, environ: Mapping[str, str], space: Space, what: str, argument: str
+) -> str:
+    if holder(home) is not None:
+        arguments = {"space": space.name, "what": what, "argument": argument}
+        return str((await _control(home, "memory", arguments))["text"])
+    with Lock(home):
+        parts = ground(home, settings, environ).memory
+        return await asked.answer(parts, what, space, argument)
+
+
 async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str, model: str) -> None:
     if sys.stdin.isatty():
         print(f"nanomem {__version__}, model {model}. /help lists all commands, Ctrl-D leaves.")
     await _patiently(lambda: client.converse(home.socket, session, menu, home.state / "terminal_history"))
 
 
-async def _control(home: Home, name: str) -> dict[str, Any]:
-    return await _patiently(lambda: client.control(home.socket, name, {}))
+async def _control(home: Home, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+    return await _patiently(lambda: client.control(home.socket, name, arguments or {}))
 
 
 async def _patiently(connected: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -25,8 +25,10 @@ NOTHING = f"I know nothing about that, and find nothing you said about it. I am 
 NOTED = "Noted: it is kept in our conversation. Ask me about it, and I will quote it; more I cannot do, being offline."
 
 _MARK = r"\[(\d{4}-(?:0[1-9]|1[0-2])-\d\d \d\d:\d\d|\d{1,2} \w+ \d{4}, \d\d:\d\d|just now|\d+ \w+ ago)\]"
-_FOUND = re.compile(rf"(?m)^{_MARK} ([^:\n]{{1,99}}): (.+)$")
+_FOUND = re.compile(rf"(?m)^{_MARK} ([^:\n]{{1,99}}): (.+?)(?: \([^()\n]+, messages? [^()\n]+\))?$")
+_NOBODY = ("Assistant", "Summary")  # what people said is found beside these
 _CONTEXT = re.compile(r"<context>\n(?:(?!<context>).)*</context>\s*\Z", re.S)
+_BEHIND_MEMORY = re.compile(r"(?m)^## (?:Skills to Go By|Talked About Before These Messages)$")
 _NOTES = re.compile(r"\A(?:\[[^\]\n]*\]\n)+")  # what a message replies to, files sent along
 
 _REMEMBER = re.compile(
@@ -142,8 +144,8 @@ class _Talk:
         return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
 
     def found(self, results: str) -> list[Line]:
-        """What people said in a recall's result: `[10 April 2026, 09:15] Ann: text`."""
-        said = [(who, mark, text) for mark, who, text in _FOUND.findall(results) if who != "Assistant"]
+        """What people said in a recall's result: `[10 April 2026, 09:15] Ann: text (telegram:42, message 7)`."""
+        said = [(who, mark, text) for mark, who, text in _FOUND.findall(results) if who not in _NOBODY]
         return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
 
     def _line(self, who: str, mark: str, text: str) -> Line:
@@ -187,7 +189,8 @@ def _known(system: str, context: str) -> Iterator[Line]:
     changes = re.findall(r"(?m)^(?:USER|MEMORY)\.md ([+-]) (.+)$", context)
     gone = {text for sign, text in changes if sign == "-"}
     new = [text for sign, text in changes if sign == "+"]
-    for fact in facts("\n".join([system.partition("## About the person\n")[2], "", *new])):
+    memory = _BEHIND_MEMORY.split(system.partition("## About the person\n")[2])[0]
+    for fact in facts("\n".join([memory, "", *new])):
         text = re.sub(r"\A[-*+]\s+", "", fact)
         if fact not in gone and not re.fullmatch(r"\(.*\)", text):  # as in "(nothing yet)"
             yield Line(text, "In your memory:")
@@ -218,7 +221,7 @@ def _forced(request: Request) -> Reply:
 
 
 def _summary(stretch: str) -> str:
-    """The first sentence of each user message, 200 characters at most, and 4,000 of all."""
+    """The first sentence of each user message, 200 characters at most, and 4,000 of all. "Ms." ends none."""
     said = re.findall(r"(?m)^\[[^\]\n]*\] USER[^:\n]*: (.+)$", stretch)
-    sentences = (re.split(r"(?<=[.!?])\s|(?<=[。!?])", text, maxsplit=1)[0][:200].strip() for text in said)
+    sentences = (re.split(r"(?<=\w{3}[.!?])\s|(?<=[。!?])", text, maxsplit=1)[0][:200].strip() for text in said)
     return " ".join(sentences)[:4000] or "A conversation without messages from a person."

@@ -132,6 +132,11 @@ def test_remembers_by_the_tool(text: str) -> None:
             "[8 April 2026, 09:15] Ann: What is Bob's phone number?",
             'You said on 10 April: "Bob\'s phone number is 123"',
         ),
+        (
+            "Found:\n[9 April 2026, 10:00] Summary: Bob's phone number (telegram:42, messages 1-9, history 3)\n"
+            "[8 April 2026, 09:15] Ann: Bob's phone (at work) has number 123 (telegram:42, message 4)",
+            'You said on 8 April: "Bob\'s phone (at work) has number 123"',
+        ),
         ("Nothing was found.", NOTHING),
     ],
 )

@@ -1,0 +1,208 @@
+"""Which concrete class stands behind each port: the one place that names them, and what the settings give each."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nanomem.access import TelegramDoor
+from nanomem.agent.asking import Asker, DailyLimits
+from nanomem.agent.background import Background
+from nanomem.agent.commands import Commands
+from nanomem.agent.conversation import Conversations
+from nanomem.agent.prompting import Known, Prompter, PromptLimits
+from nanomem.agent.toolbox import Toolbox
+from nanomem.agent.turn import Runner
+from nanomem.home import Home
+from nanomem.memory import asked
+from nanomem.memory import commands as memory_commands
+from nanomem.memory.clearing import Clearing
+from nanomem.memory.consolidate import Consolidator, When
+from nanomem.memory.decisions import Decisions
+from nanomem.memory.distill import CallLimits, Distiller
+from nanomem.memory.pushing import Pusher
+from nanomem.memory.why import Why
+from nanomem.memory.writer import MemoryWriter
+from nanomem.models.offline import OfflineModel
+from nanomem.models.tokens import O200kTokenizer
+from nanomem.ports import Clock, Meter, Model
+from nanomem.settings import Settings, zone
+from nanomem.spaces import Space
+from nanomem.stores.history import JsonlHistory
+from nanomem.stores.memory_files import PlainWorkingFiles
+from nanomem.stores.remote import Remote
+from nanomem.stores.session_log import JsonlSessionLog
+from nanomem.stores.skills import SkillFolders
+from nanomem.stores.templates import JinjaTemplates
+from nanomem.stores.versions import GitVersions
+from nanomem.tools.recall import Recall
+from nanomem.tools.stillness import Stillness
+from nanomem.tools.workbench import Workbench, load_tools
+
+if TYPE_CHECKING:
+    from nanomem.channels.telegram import TelegramChannel
+
+LARGEST_RAW_ENTRY = 16_000
+"""Tokens of a history entry that keeps messages word by word."""
+
+
+class SystemClock:
+    """`ports.Clock` on the machine's clocks."""
+
+    def now(self) -> datetime:
+        """See the port."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """See the port."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """See the port."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What everything else stands on. `still` keeps commands out of a space; `pusher` sends versions to the remote."""
+
+    home: Home
+    settings: Settings
+    environ: Mapping[str, str]
+    clock: Clock
+    logs: JsonlSessionLog
+    still: Stillness
+    memory: asked.Parts
+    pusher: Pusher
+
+
+def ground(home: Home, settings: Settings, environ: Mapping[str, str]) -> Ground:
+    """For a home whose lock is held."""
+    clock, logs, still, versions = SystemClock(), JsonlSessionLog(), Stillness(), GitVersions(home.versions)
+    timezone = zone(settings.agents.defaults.timezone, environ)
+    pusher = Pusher(Remote(settings.memory.remote, versions, environ).push, clock)
+    history = JsonlHistory(timezone)
+    writer = MemoryWriter(versions, PlainWorkingFiles(), clock, pusher.changed, still)
+    why = Why(writer, versions, history, logs.messages)
+    memory = asked.Parts(writer, versions, history, why, Recall(timezone).search, timezone)
+    return Ground(home, settings, environ, clock, logs, still, memory, pusher)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What answers, whoever asks."""
+
+    asker: Asker
+    conversations: Conversations
+    commands: Commands
+    runner: Runner
+    tokenizer: O200kTokenizer
+    memory: asked.Parts
+    consolidator: Consolidator
+    background: Background
+
+
+def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter) -> Core:
+    """The parts that answer; `space_of` is the space of an address."""
+    settings, clock, memory, timezone = ground.settings, ground.clock, ground.memory, ground.memory.zone
+    defaults, tokenizer = settings.agents.defaults, O200kTokenizer()
+    templates = JinjaTemplates(ground.home.workspace / "prompts")
+    toolbox = _toolbox(ground)
+    limits = PromptLimits(
+        budget=defaults.budget,
+        max_tokens=defaults.max_completion_tokens,
+        temperature=defaults.temperature,
+        target_ratio=settings.agents.consolidation.target_ratio,
+        max_messages=defaults.max_messages,
+        cache_ttl_s=defaults.cache_ttl_s,
+        timestamps=defaults.timestamps,
+        zone=timezone,
+    )
+    known = Known(memory.memory, memory.history, SkillFolders())
+    prompter = Prompter(limits, known, templates, tokenizer, clock, toolbox.schemas)
+    daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
+    asker = Asker(_model(ground, defaults.model), meter, clock, timezone, daily)
+    conversations = Conversations(space_of, ground.logs, tokenizer, clock)
+    background = Background()
+
+    given = settings.agents.consolidation
+    other = asker.model if given.model in ("", defaults.model) else _model(ground, given.model)
+    calls = CallLimits(defaults.budget, defaults.max_completion_tokens, defaults.temperature, timezone)
+    quiet = Asker(other, meter, clock, timezone, daily, advice="")
+    distiller = Distiller(calls, quiet, prompter.calibration, templates, tokenizer, clock)
+    raw_limit = min(LARGEST_RAW_ENTRY, defaults.budget // 2)
+    decisions = Decisions(distiller, memory.memory, memory.versions, memory.history, clock, raw_limit)
+    consolidator = Consolidator(_when(settings), asker.model.name, prompter, decisions, background)
+
+    rounds = defaults.max_tool_iterations
+    note = templates.render("limit", rounds=rounds)
+    runner = Runner(asker, prompter, toolbox, clock, rounds, note, consolidator.relieve)
+    more = (*Clearing(conversations, consolidator).commands, *memory_commands.commands(memory, space_of))
+    commands = Commands(conversations, prompter, asker, memory.memory, more)
+    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background)
+
+
+def _toolbox(ground: Ground) -> Toolbox:
+    tools = ground.settings.tools
+    workbench = Workbench(
+        ground.memory.zone,
+        web_fetch=tools.web_fetch,
+        exec_enabled=tools.exec.enabled,
+        exec_sandbox=tools.exec.sandbox,
+        exec_timeout_s=tools.exec.timeout_s,
+        memory=ground.memory.memory,
+        still=ground.still,
+    )
+    return Toolbox(load_tools(workbench))
+
+
+def _when(settings: Settings) -> When:
+    given = settings.agents.consolidation
+    return When(
+        target_ratio=given.target_ratio,
+        soft_ratio=given.soft_ratio,
+        max_rounds=given.max_rounds,
+        max_failures=given.max_failures_before_raw_archive,
+        deadline_s=given.deadline_s,
+        memory_window=settings.agents.defaults.memory_window,
+    )
+
+
+def _model(ground: Ground, name: str) -> Model:
+    if name == "offline":
+        return OfflineModel()
+    from nanomem.models.litellm import LitellmModel, Provider
+
+    providers = {
+        known: Provider(partial(given.api_key.reveal, ground.environ), given.api_base, given.extra(ground.environ))
+        for known, given in ground.settings.providers.items()
+    }
+    return LitellmModel(name, providers, timeout_s=ground.settings.agents.defaults.request_timeout_s)
+
+
+def telegram(
+    ground: Ground,
+    door: TelegramDoor,
+    aliases: Mapping[str, str],
+    moved: Callable[[str, str], Awaitable[None]],
+    menu: Sequence[tuple[str, str]],
+) -> "TelegramChannel":
+    """The channel of the settings' bot; `moved` is told when a chat gets a new id."""
+    from nanomem.channels.telegram import TelegramChannel
+
+    given = ground.settings.channels.telegram
+    return TelegramChannel(
+        given.token.reveal(ground.environ),
+        door,
+        ground.clock,
+        base_url=given.base_url,
+        base_file_url=given.base_file_url,
+        proxy=given.proxy,
+        group_policy=given.group_policy,
+        commands=menu,
+        aliases=aliases,
+        on_migration=moved,
+    )
