@@ -6,16 +6,20 @@ Knows nothing of the inside: only settings, the home's files and formats, the lo
 import asyncio
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
 from tests.emulators import OpenAIServer, TelegramServer
+from tests.emulators.openai import rough_count
 from tests.guard import sitecustomize as guard
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -82,6 +86,16 @@ class DaemonProcess:
             pass
         await self.kill()
 
+    @contextmanager
+    def halted(self) -> Iterator[None]:
+        """It stands still meanwhile, wherever it is, and goes on from there."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     async def kill(self) -> None:
         """kill -9; what it had written to its log is still read."""
         if self._process.returncode is None:
@@ -120,15 +134,28 @@ class DaemonProcess:
         self._heard = asyncio.Event()
 
 
+@dataclass(frozen=True)
+class MadeVersion:
+    """One commit of a space's memory, as git tells it: its subject, its lines, its trailers."""
+
+    subject: str
+    lines: list[str]
+    trailers: dict[str, str]
+
+
 @dataclass
 class World:
-    """What outlives a daemon: its home, the two networks, and all that its lives wrote to their logs."""
+    """What outlives a daemon: its home, the two networks, and all that its lives wrote to their logs.
+
+    `replies` are the beginnings of what is said outside of the conversation.
+    """
 
     home: Path
     telegram: TelegramServer
     model: OpenAIServer
     lines: list[str] = field(default_factory=list)
     lives: list[DaemonProcess] = field(default_factory=list)
+    replies: tuple[str, ...] = REPLIES
 
     def environ(self, **settings: str) -> dict[str, str]:
         """A whole environment; `agents__defaults__model="..."` is a setting, names in capitals are variables."""
@@ -254,7 +281,7 @@ class World:
 
     def _shown(self, chat: int, topic: int | None = None) -> list[str]:
         """The answers, without replies to commands."""
-        return [text for text in self.answers(chat, topic) if not text.startswith(REPLIES)]
+        return [text for text in self.answers(chat, topic) if not text.startswith(self.replies)]
 
     def check(self, chat: int, texts: Sequence[str]) -> None:
         """The promise: each message in the log once and in order, in a turn with one end, each end shown once."""
@@ -272,6 +299,76 @@ class World:
             assert sorted(r["tool_call_id"] for r in records if r["role"] == "tool") == sorted(calls), turn
         assert self._shown(chat) == [end["content"] for end in self.ends(key)], key
 
+    # What the memory's files tell.
+
+    def root(self, space: str = "owner") -> Path:
+        """The folder of a space, named as its first chat is."""
+        return self.home / "workspace" if space == "owner" else self.home / "spaces" / quote(space, safe="")
+
+    def memory(self, space: str = "owner") -> str:
+        """MEMORY.md."""
+        return (self.root(space) / "memory" / "MEMORY.md").read_text()
+
+    def facts(self, space: str = "owner") -> Counter[str]:
+        """The list items of MEMORY.md, and how often each stands there."""
+        return Counter(re.findall(r"(?m)^- (.+)$", self.memory(space)))
+
+    def entries(self, space: str = "owner") -> list[Json]:
+        """The lines of history.jsonl."""
+        path = self.root(space) / "memory" / "history.jsonl"
+        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+    def git(self, *arguments: str, space: str = "owner") -> str:
+        """What git says about the versions of a space."""
+        repository = self.home / "versions" / f"{quote(space, safe='')}.git"
+        command = ["git", "-C", str(repository), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def versions(self, space: str = "owner") -> list[MadeVersion]:
+        """All of them, number 1 first."""
+        found: list[MadeVersion] = []
+        for body in self.git("log", "--reverse", "--format=%B%x00", "main", space=space).split("\0")[:-1]:
+            subject, *rest = [line for line in body.strip().split("\n") if line.strip()]
+            lines = [line for line in rest if re.match(r"[+~>=-] ", line)]
+            found.append(MadeVersion(subject, lines, dict(line.split(": ", 1) for line in rest[len(lines) :])))
+        return found
+
+    def ranges(self, key: str) -> list[tuple[int, int]]:
+        """What was consolidated of a session, decision by decision; each is carried out, once."""
+        records = self.records(key)
+        decided = {record["id"]: record for record in records if record.get("_type") == "consolidating"}
+        done = [record["id"] for record in records if record.get("_type") == "consolidated"]
+        assert done == list(decided), key
+        return [(decided[id]["from"], decided[id]["through"]) for id in done]
+
+    async def check_memory(self, keys: Sequence[str], space: str = "owner") -> None:
+        """The promise: each message of these sessions, which are all of the space, is in one entry or still in the
+        conversation; each decision is one version at most; what people can read fits the truth; the files stand.
+        """
+        entries, versions = self.entries(space), self.versions(space)
+        ids = Counter(version.trailers["Id"] for version in versions if "Id" in version.trailers)
+        assert not [id for id, times in ids.items() if times > 1]
+        assert [entry["cursor"] for entry in entries] == list(range(1, len(entries) + 1))
+        for key in keys:
+            ranges = self.ranges(key)
+            covered = [n for first, through in ranges for n in range(first, through + 1)]
+            rest = [record["n"] for record in self.said(key) if record["n"] > max(covered, default=0)]
+            assert covered + rest == [record["n"] for record in self.said(key)], key
+            assert [tuple(entry["messages"]) for entry in entries if entry["session"] == key] == ranges, key
+        assert {entry["session"] for entry in entries} <= set(keys)
+        root = self.root(space) / "memory"
+        assert (root / ".cursor").read_text() == f"{len(entries)}\n"
+        blocks = (root / "HISTORY.md").read_text().strip().split("\n\n")
+        shown = [block.partition("] ")[2].split() for block in blocks]
+        assert shown == [entry["summary"].split() for entry in entries]
+        assert await self.nanomem("memory", "rebuild", "--space", space) == (0, "HISTORY.md fits history.jsonl.\n", "")
+        assert self.git("fsck", "--strict", "--no-dangling", space=space) == ""
+        assert self.git("rev-parse", "refs/placed", space=space) == self.git("rev-parse", "main", space=space)
+        assert self.git("show", "main:memory/MEMORY.md", space=space) == self.memory(space)
+        assert not [path for path in root.iterdir() if path.suffix in (".new", ".draft")]
+
     def leaks(self) -> list[str]:
         """Where the token or the key can be read but should not; where something left this machine."""
         secrets = (TOKEN, TOKEN.partition(":")[2], KEY)
@@ -284,9 +381,12 @@ class World:
 
 
 @asynccontextmanager
-async def a_world(folder: Path) -> AsyncIterator[World]:
-    """Both networks; in the end every daemon is gone, and no secret is where it does not belong."""
-    async with TelegramServer(TOKEN) as telegram, OpenAIServer(api_key=KEY) as model:
+async def a_world(folder: Path, count: Callable[[str], int] = rough_count) -> AsyncIterator[World]:
+    """Both networks; in the end every daemon is gone, and no secret is where it does not belong.
+
+    `count` is how the model counts the tokens of a text.
+    """
+    async with TelegramServer(TOKEN) as telegram, OpenAIServer(api_key=KEY, count=count) as model:
         world = World(folder / "home", telegram, model)
         try:
             yield world

@@ -170,7 +170,9 @@ async def test_stop_keeps_what_was_written_and_retry_takes_it_up(world: World) -
 
 
 async def test_new_forgets_the_conversation(world: World) -> None:
-    """Also while a turn runs, which is stopped."""
+    """Also while a turn runs, which is stopped; what was said is archived."""
+    save = [("save_memory", {"history_entry": "They talked.", "memory_update": ""})]
+    world.model.script(lambda asked: Answer(tool_calls=save) if asked.get("tool_choice") else Answer("Fine."))
     world.telegram.say("the word is xylophone", chat=8)
     await world.settled(8, "the word is xylophone")
     world.model.hold()
@@ -178,8 +180,9 @@ async def test_new_forgets_the_conversation(world: World) -> None:
     world.telegram.say("and more", chat=8)
     await world.model.wait_for(lambda: len(world.model.requests) > asked)
     world.telegram.say("/new", chat=8)
-    await world.shows("New session started.", 8)
+    await world.shows("(stopped)", 8)
     world.model.release()
+    await world.shows("New session started.", 8)
     world.telegram.say("what is the word?", chat=8)
     await world.settled(8, "what is the word?")
     assert "xylophone" not in str(world.model.requests[-1])

@@ -52,7 +52,7 @@ class Answer:
 
     `call_ids` replaces the ids of the calls in order: the same twice, or None to leave it out.
     `chunks` are the deltas of a streamed text, else it is split at words. `delay_s` is before the
-    first byte, `chunk_delay_s` before each event.
+    first byte, `chunk_delay_s` before each event; the first byte also waits until `held` is set.
     """
 
     text: str = ""
@@ -62,6 +62,7 @@ class Answer:
     chunk_delay_s: float = 0
     chunks: Sequence[str] | None = None
     call_ids: Sequence[str | None] | None = None
+    held: asyncio.Event | None = None
 
     @property
     def whole(self) -> str:
@@ -180,6 +181,11 @@ class _Invalid(Exception):
         self.code = code
 
 
+def rough_count(text: str) -> int:
+    """Characters / 4."""
+    return math.ceil(len(text) / 4)
+
+
 class OpenAIServer(LoopbackServer):
     """Answers as told: first what was queued, then what the script says, else an echo.
 
@@ -194,7 +200,7 @@ class OpenAIServer(LoopbackServer):
         api_key: str | None = None,
         models: Sequence[str] | None = None,
         max_context_tokens: int | None = None,
-        count: Callable[[str], int] = lambda text: math.ceil(len(text) / 4),
+        count: Callable[[str], int] = rough_count,
         dimensions: int = 8,
     ) -> None:
         super().__init__()
@@ -320,6 +326,8 @@ class OpenAIServer(LoopbackServer):
         if isinstance(reply, Stall | Cut | Answer):
             answer = reply if isinstance(reply, Answer) else reply.answer
             await asyncio.sleep(answer.delay_s)
+            if answer.held is not None:
+                await answer.held.wait()
         self._answered += 1
         completion = _Completion(f"chatcmpl-{self._answered:06d}", asked, usage, self._count)
         if asked.get("stream"):
@@ -348,9 +356,7 @@ class OpenAIServer(LoopbackServer):
         return _default(asked)
 
     def _prompt_usage(self, asked: Json) -> Json:
-        parts = [json.dumps(asked.get("tools") or [], sort_keys=True)]
-        parts += [json.dumps(message, sort_keys=True) for message in asked["messages"]]
-        prompt = "\n".join(parts)
+        prompt = as_counted(asked)
         earlier = self._prompts.setdefault(asked["model"], deque(maxlen=_REMEMBERED_PROMPTS))
         shared = max((_shared(prompt, other) for other in earlier), default=0)
         earlier.append(prompt)
@@ -383,6 +389,17 @@ class OpenAIServer(LoopbackServer):
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         answer = {"object": "list", "data": data, "model": asked.get("model"), "usage": usage}
         return web.json_response(answer)
+
+
+def as_counted(asked: Json) -> str:
+    """The prompt of a request, tools first, as one text: what `prompt_tokens` are the tokens of."""
+    parts = [json.dumps(asked.get("tools") or [], sort_keys=True, ensure_ascii=False)]
+    for message in asked["messages"]:
+        content = message.get("content")
+        text = content if isinstance(content, str) else json.dumps(content, sort_keys=True, ensure_ascii=False)
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        parts += [f"<|{message['role']}|>{text}", *(f"{call['name']} {call['arguments']}" for call in calls)]
+    return "\n".join(parts)
 
 
 def embed(text: str, dimensions: int = 8) -> list[float]:
