@@ -11,12 +11,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one thing measured gave, each time it was measured. `at_most` is what the median is meant to stay below."""
+    """What one thing measured gave, each time it was measured. `at_most` and `at_least` are for the median."""
 
     name: str
     unit: str
     values: Sequence[float]
     at_most: float | None = None
+    at_least: float | None = None
 
     @property
     def p50(self) -> float:
@@ -25,8 +26,9 @@ class Figure:
 
     @property
     def is_missed(self) -> bool:
-        """Whether there is a target and the median is above it."""
-        return self.at_most is not None and self.p50 > self.at_most
+        """Whether there is a target and the median is beyond it."""
+        too_much = self.at_most is not None and self.p50 > self.at_most
+        return too_much or (self.at_least is not None and self.p50 < self.at_least)
 
     def summary(self) -> dict[str, Any]:
         """For programs."""
@@ -39,6 +41,7 @@ class Figure:
             "max": max(self.values),
             "n": len(self.values),
             "at_most": self.at_most,
+            "at_least": self.at_least,
             "missed": self.is_missed,
         }
 
@@ -53,7 +56,8 @@ def table(figures: Sequence[Figure]) -> list[str]:
     rows: list[tuple[str, ...]] = [("", "p50", "p95", "min", "max", "n", "unit", "target")]
     for figure in figures:
         found = figure.summary()
-        target = "" if figure.at_most is None else f"{'MISSED' if figure.is_missed else 'met'} {figure.at_most:g}"
+        meant = figure.at_least if figure.at_most is None else figure.at_most
+        target = "" if meant is None else f"{'MISSED' if figure.is_missed else 'met'} {meant:g}"
         numbers = (_short(found[key]) for key in ("p50", "p95", "min", "max"))
         rows.append((figure.name, *numbers, str(len(figure.values)), figure.unit, target))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,10 +1,9 @@
 """What a request costs in tokens, and how much of it the provider has seen in the request before."""
 
 import json
-from itertools import pairwise
-from os.path import commonprefix
 from pathlib import Path
 
+from benchmarks import wire
 from benchmarks.daemons import running, with_model
 from benchmarks.figures import Figure
 from nanomem.models.tokens import O200kTokenizer
@@ -29,10 +28,10 @@ async def measure(folder: Path, quick: bool) -> list[Figure]:
         requests: list[Json] = [json.loads(raw) for raw in model.raw_requests]
     tools, (system, first) = requests[0]["tools"], requests[0]["messages"]
     count = O200kTokenizer().count
-    schemas, instructions = await count(_packed(tools)), await count(system["content"])
+    schemas, instructions = await count(wire.packed(tools)), await count(system["content"])
     said = await count(first["content"])
-    prompts = [(_packed(request["tools"]) + _packed(request["messages"])).encode() for request in requests]
-    shared = [len(commonprefix(pair)) for pair in pairwise(prompts)]  # noqa: RUF071 - by the byte is what is meant
+    prompts = [wire.as_cached(request) for request in requests]
+    shared = wire.shared(prompts)
     of_new = [same / len(new) * 100 for same, new in zip(shared, prompts[1:], strict=True)]
     of_old = [same / len(old) * 100 for same, old in zip(shared, prompts, strict=False)]
     return [
@@ -48,7 +47,3 @@ async def measure(folder: Path, quick: bool) -> list[Figure]:
         ),
         Figure("of the request before, still there", "% of bytes", of_old),
     ]
-
-
-def _packed(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
