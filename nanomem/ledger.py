@@ -334,10 +334,14 @@ class _Judged:
             return False
         if new.file != fact.file:
             return True
-        home = old.block.under
+        return self.is_at_home(old) and not self.is_flattened(new, fact)
+
+    def is_at_home(self, old: _Fact) -> bool:
+        """Whether a fact of the base is still where it was."""
+        fact, home = self.here[old], old.block.under
         if self._now_at is not None and home >= 0:
             home = self._now_at.get((old.file, home), (0, -2))[1]
-        return home == fact.block.under and not self.is_flattened(new, fact)
+        return old.file == fact.file and home == fact.block.under
 
     def is_flattened(self, new: _Fact, fact: _Fact) -> bool:
         """Whether only the heading of a fact is missing in the proposal."""
@@ -543,9 +547,9 @@ class _Page:
     def text(self) -> str:
         """The file as it shall be."""
         stays = self._settle()
-        self._indent_what_stays()
         self._adopt_headings()
         self._write_news(stays)
+        self._indent_what_stays()
         self._mark()
         self._tidy()
         return self._joined()
@@ -561,9 +565,6 @@ class _Page:
                 continue
             if fact.file == self._file:
                 stays[new.at] = fact.at
-                old = judged.source.get(new)
-                if old and old.block.raw == fact.block.raw != new.block.raw and _fits(new, fact):
-                    self._pieces[fact.at] = _Piece(new.block.kind, _with_comments(new.block, fact.block))
         for new in judged.moved:
             self._take_out(judged.there[new])
         for old in judged.doubles & judged.here.keys():
@@ -578,7 +579,7 @@ class _Page:
             is_home = judged.target(new) == fact.block.under or judged.is_flattened(new, fact)
             if self._file == new.file == fact.file and is_home and _fits(new, fact) and new.at not in stays:
                 stays[new.at] = fact.at
-                self._pieces[fact.at] = _Piece(new.block.kind, _with_comments(new.block, fact.block), fresh=True)
+                self._pieces[fact.at] = _Piece(fact.block.kind, fact.block.raw, fresh=True)
         return stays
 
     def _take_out(self, fact: _Fact) -> None:
@@ -636,9 +637,7 @@ class _Page:
                 there = stays[at]
                 section = self._blocks[there].under
                 anchors[section] = (self._after[there], there)
-                self._depths[at] = (
-                    new.block.depth if self._blocks[there].raw != self._pieces_raw(there) else self._blocks[there].depth
-                )
+                self._depths[at] = self._write_in_place(new, there)
                 continue
             raw = self._raw(new)
             if raw is None:
@@ -656,9 +655,18 @@ class _Page:
             else:
                 anchors[section] = self._write_in_section(new, raw, section, anchors.get(section), first.get(section))
 
-    def _pieces_raw(self, at: int) -> str:
-        piece = self._pieces[at]
-        return piece.raw if piece else ""
+    def _write_in_place(self, new: _Fact, at: int) -> int:
+        """Gives a fact that stays where it is the proposal's spelling, if the owner has not changed it; returns how
+        far it is indented."""
+        block, piece, old = self._blocks[at], self._pieces[at], self._judged.source.get(new)
+        is_old = old is None or (old.block.raw == block.raw != new.block.raw and self._judged.is_at_home(old))
+        if piece is None or not is_old or (new.block.kind == "row") != (block.kind == "row"):
+            return block.depth
+        if old is None and not piece.fresh:  # both have put it in
+            return block.depth
+        depth = self._depth(new)
+        piece.kind, piece.raw = new.block.kind, _indented(_with_comments(new.block, block), depth)
+        return depth
 
     def _stands_for(self, fact: _Fact, new: _Fact, section: int | None) -> bool:
         return fact.file == self._file and fact.block.under == section and _fits(new, fact)
@@ -857,15 +865,16 @@ class _Page:
             if piece.kind == "blank" and gap and (last is None or last.kind == "blank"):
                 continue
             if last is not None:
-                lines[-1] = _ended(lines[-1], self._open_end if last is ends_at else "")
-                if (piece.fresh or last.fresh or gap) and _apart(last.kind, piece.kind):
-                    lines.append("\n")
+                if piece.fresh or last.fresh or gap:
+                    lines[-1] = _ended(lines[-1], self._open_end if last is ends_at else "")
+                    if _apart(last.kind, piece.kind):
+                        lines.append("\n")
             lines.append(piece.raw)
             last, gap = piece, False
         return "".join(lines)
 
 
-_LINE_ENDS = tuple("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+_LINE_ENDS = tuple("\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 
 

@@ -211,6 +211,10 @@ def _table(text: str) -> dict[str, str]:
     return {word: name.strip() for name, words in rows for word in words.split()}
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _MONTHS = _table(
     """m1: january jan januar enero janvier gennaio; m2: february feb februar febrero février febbraio;
     m3: march mar märz marzo mars; m4: april apr abril avril aprile; m5: may mai mayo maggio;
@@ -221,7 +225,7 @@ _MONTHS = _table(
     m7: июля июль; m8: августа август; m9: сентября сентябрь; m10: октября октябрь; m11: ноября ноябрь;
     m12: декабря декабрь"""
 )
-_SHAKY_MONTHS = frozenset(["jan", "mar", "march", "may", "mai", "mars", "sep", "dec", "август", "май", "март"])
+_SHAKY_MONTHS = _words("jan mar march may mai mars sep dec август май март")
 _DAYS = _table(
     """w1: monday mondays mon montag montags lunes lundi lunedì понедельник; w2: tuesday tuesdays tue dienstag dienstags
     martes mardi martedì вторник; w3: wednesday wednesdays wed mittwoch mittwochs miércoles mercredi mercoledì среда
@@ -254,66 +258,10 @@ _NUMBERS = {
     for value, word in enumerate(words.split(), start=1)
     if word not in ("-", "once")
 } | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100", "dozen": "12"}
-_NOT = frozenset(
-    [
-        "no",
-        "not",
-        "never",
-        "none",
-        "nobody",
-        "nothing",
-        "nor",
-        "neither",
-        "without",
-        "cannot",
-        "except",
-        "nicht",
-        "kein",
-        "keine",
-        "keinen",
-        "keinem",
-        "keiner",
-        "nie",
-        "niemals",
-        "ohne",
-        "weder",
-        "nichts",
-        "nunca",
-        "jamás",
-        "sin",
-        "ni",
-        "ningún",
-        "ninguna",
-        "ninguno",
-        "nada",
-        "nadie",
-        "tampoco",
-        "ne",
-        "pas",
-        "jamais",
-        "sans",
-        "aucun",
-        "aucune",
-        "rien",
-        "non",
-        "senza",
-        "nessun",
-        "nessuna",
-        "não",
-        "sem",
-        "niet",
-        "geen",
-        "nooit",
-        "zonder",
-        "не",
-        "нет",
-        "без",
-        "никогда",
-        "ни",
-        "нельзя",
-        "никто",
-        "ничего",
-    ]
+_NOT = _words(
+    """no not never none nobody nothing nor neither without cannot except nicht kein keine keinen keinem keiner nie
+    niemals ohne weder nichts nunca jamás sin ni ningún ninguna ninguno nada nadie tampoco ne pas jamais sans aucun
+    aucune rien non senza nessun nessuna não sem niet geen nooit zonder не нет без никогда ни нельзя никто ничего"""
 )
 _ONLY = _table("only: only solely exclusively nur ausschließlich solo sólo solamente seulement только 只 仅")
 _SMALL = {
@@ -336,51 +284,8 @@ _TONGUES = {
 _RELATIONS = frozenset("to from for by in with than who which that".split())
 _LINKS = "~"
 """Stands for a small word that says how its neighbours belong together."""
-_TITLES = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "dr",
-        "prof",
-        "herr",
-        "frau",
-        "mme",
-        "madame",
-        "monsieur",
-        "señor",
-        "señora",
-        "sr",
-        "sra",
-        "st",
-        "uncle",
-        "aunt",
-        "i",
-    ]
-)
-_VERBS = frozenset(
-    [
-        "is",
-        "was",
-        "has",
-        "had",
-        "will",
-        "can",
-        "does",
-        "are",
-        "were",
-        "did",
-        "went",
-        "lives",
-        "likes",
-        "wants",
-        "works",
-        "plays",
-        "keeps",
-        "gets",
-    ]
-)
+_TITLES = _words("mr mrs ms miss dr prof herr frau mme madame monsieur señor señora sr sra st uncle aunt i")
+_VERBS = _words("is was has had will can does are were did went lives likes wants works plays keeps gets")
 _HAN_SMALL = frozenset("每的了在是和与及也都把被为于着过会之地得")
 _HAN_NOT = re.compile(r"不(?!错)|没|無|无(?!锡)|未(?!来)|勿|(?<![特区性个告分级])别(?!墅)|非(?!常|洲)|戒|禁")
 _HAN_FIRM = re.compile(

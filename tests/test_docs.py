@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 import typer
 
+from nanomem import entries
 from nanomem.cli import app
+from nanomem.ports import Origin
 from nanomem.records import Other, from_json, to_json
 from nanomem.settings import keys, load, masked
 from nanomem.spaces import Spaces
+from nanomem.testing import FakeMemory
 from nanomem.tools import Workbench, load_tools
 from tests.stories.chat import World, running
 
@@ -70,7 +73,7 @@ def cli_commands(command: Any, name: str = "nanomem") -> dict[str, Any]:
 
 
 def tools() -> set[str]:
-    return set(load_tools(Workbench(UTC)))
+    return set(load_tools(Workbench(UTC, memory=FakeMemory())))
 
 
 # --- what is wrong
@@ -186,7 +189,7 @@ async def test_the_example_of_a_tool_works() -> None:
     exec(code, module)
     tool = module["build"](Workbench(UTC))
     space = Spaces(Path("/nowhere")).of("terminal:local")
-    thrown = await tool.run({"sides": 6, "count": 3}, space)
+    thrown = await tool.run({"sides": 6, "count": 3}, Origin(space))
     assert re.fullmatch(r"[1-6]( [1-6]){2}", thrown)
     assert tool.schema.name not in tools()
 
@@ -195,11 +198,20 @@ def test_the_example_of_a_session_is_one() -> None:
     """Each line is a record that is written again as it stands there."""
     text = (ROOT / "docs" / "session-format.md").read_text()
     lines = [json.loads(line) for block in blocks(text, "json") for line in block.splitlines()]
-    assert len(lines) > 5
-    for line in [*lines, *(json.loads(block) for block in blocks(README, "json"))]:
+    history = [line for line in lines if "cursor" in line]
+    assert len(lines) > 5 and len(history) == 1
+    assert entries_of_history(history) == history
+    for line in [
+        *(line for line in lines if "cursor" not in line),
+        *(json.loads(block) for block in blocks(README, "json")),
+    ]:
         record = from_json(line, 0)
         assert not isinstance(record, Other)
         assert to_json(record) == line
+
+
+def entries_of_history(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entries.to_json(entries.from_json(line)) for line in lines]
 
 
 def test_the_checks_can_fail() -> None:
