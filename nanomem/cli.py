@@ -246,6 +246,8 @@ def _ask_memory(ctx: typer.Context, space: str, what: str, argument: str = "") -
     from nanomem import running
     from nanomem.chat import plain
 
+    if what in ("why", "search") and not argument.strip():
+        raise Misuse("Say what to look for: some words of it.")
     print(plain(running.memory(home, settings, ctx.obj.environ, space, what, argument)))
 
 

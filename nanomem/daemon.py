@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from nanomem.agent.loop import AgentLoop
 from nanomem.agent.together import unwrapped
 from nanomem.bus import Bus
 from nanomem.channels.terminal import TerminalChannel
-from nanomem.errors import Refused
+from nanomem.errors import CannotStore, Refused
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory.pushing import Pusher
@@ -183,8 +183,19 @@ async def _catch_up(base: Ground, door: TelegramDoor, parts: Core) -> None:
     for space in base.home.known_spaces():
         base.pusher.changed(space)
         await base.memory.memory.read(space)
-        await base.memory.history.repair(space)
+        with _whatever_is_wrong(space.name):
+            await base.memory.history.repair(space)
     for path in list(base.home.logs()):
-        key = await asyncio.to_thread(key_of, path)
-        if path == path_of(door.space(key), key) and (await base.logs.load(door.space(key), key)).pending:
-            await parts.consolidator.finish(await parts.conversations.open(key))
+        with _whatever_is_wrong(path.name):
+            key = await asyncio.to_thread(key_of, path)
+            if path == path_of(door.space(key), key) and (await base.logs.load(door.space(key), key)).pending:
+                await parts.consolidator.finish(await parts.conversations.open(key))
+
+
+@contextmanager
+def _whatever_is_wrong(where: str) -> Iterator[None]:
+    """What cannot be used there keeps nothing else from being caught up with."""
+    try:
+        yield
+    except (CannotStore, Refused, OSError) as error:
+        log.warning("daemon.not_caught_up", where=where, reason=str(error))

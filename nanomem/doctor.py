@@ -1,6 +1,7 @@
 """Looks at everything nanomem stands on and says what to do about what is wrong. Changes nothing, prints nothing."""
 
 import os
+import shlex
 import sysconfig
 import time
 from collections.abc import Mapping
@@ -114,7 +115,7 @@ def _versions(home: Home, remote: str) -> Finding:
 
 def _remote(home: Home, url: str) -> Finding:
     """What the newest pushes left behind; the network is not asked."""
-    from nanomem.stores.remote import behind, checked, trouble
+    from nanomem.stores.remote import behind, branch_of, checked, trouble
     from nanomem.stores.repository import ids, repositories
 
     if not url:
@@ -133,7 +134,9 @@ def _remote(home: Home, url: str) -> Finding:
         return Finding("ok", f"remote: {what}")
     reasons = filter(None, map(trouble, missing))
     what = f"remote: {sum(missing.values())} versions are not pushed: {next(reasons, 'no daemon has done it yet')}"
-    return Finding("warn", what, f"a running daemon tries again; by hand: git -C {next(iter(missing))} push URL main")
+    path = next(iter(missing))
+    by_hand = f"git -C {shlex.quote(str(path))} push URL main:{branch_of(path.name)}"
+    return Finding("warn", what, f"a running daemon tries again; by hand: {by_hand}")
 
 
 def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Finding:

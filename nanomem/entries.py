@@ -68,5 +68,5 @@ def for_people(entry: Entry, zone: tzinfo) -> str:
 
     A raw one has a line for each message.
     """
-    lines = "\n".join(found.rstrip() for found in entry.summary.split("\n") if found.strip())
+    lines = "\n".join(found.rstrip() for found in entry.summary.replace("\r", "\n").split("\n") if found.strip())
     return f"[{entry.timestamp.astimezone(zone):%Y-%m-%d %H:%M}] {lines}"

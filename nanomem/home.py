@@ -9,6 +9,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from nanomem.errors import Misuse, Stop
+from nanomem.facts import NAMES
 from nanomem.spaces import OWNER, Space, Spaces
 
 _TRIES = 10
@@ -70,6 +71,8 @@ def make(home: Home) -> list[Path]:
     template = _template()
     for source in sorted(path for path in template.rglob("*") if path.is_file() and path.name != ".gitkeep"):
         name = source.relative_to(template)
+        if str(name) in NAMES and (home.versions / "owner.git").exists():
+            continue  # a person deleted it: what it was is put back, not what it was at the beginning
         target = home.config if name == Path("config.toml") else space / name
         if not os.path.lexists(target):
             durable.replace(target, source.read_bytes())

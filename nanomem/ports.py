@@ -315,6 +315,10 @@ class Versions(Protocol):
         """Notes that the working files are that version. Raises CannotStore, Stop."""
 
 
+LARGEST_FILE = 1024 * 1024
+"""Bytes of one of the three files; a larger one cannot be used."""
+
+
 class WorkingFiles(Protocol):
     """The three files as a person sees and edits them. Names are `SOUL.md`, `USER.md`, `memory/MEMORY.md`.
 

@@ -3,8 +3,10 @@
 Forgiving about form, as `arguments.py` is; what has no history entry or no wish for the memory is no answer.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,6 +17,8 @@ from nanomem.records import Edit
 from nanomem.versions import Removal
 
 NAME = "save_memory"
+LONGEST = 250_000
+"""Characters of what one call may want of the memory."""
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+|\s*")
 _COMMENT = re.compile(r"<!--.*?-->")
 _DESCRIPTION = "Save what this part of the conversation was about, and what the memory shall be."
@@ -27,7 +31,8 @@ def _objects(*names: str) -> dict[str, Any]:
 
 
 _REMOVED = _objects("fact", "reason")
-_CHANGES = _objects(*(field.name for field in fields(Edit)))
+_EDIT = tuple(field.name for field in fields(Edit))
+_CHANGES = _objects(*_EDIT)
 _LOOSE = {"type": "array", "items": {}}
 
 WHOLE = tool_schema(
@@ -60,13 +65,19 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
     if not entry:
         raise ShowModel("`history_entry` is empty.")
     update, changes = given.get("memory_update"), given.get("changes")
+    wanted = len(update or "") + sum(len(text) for found in _texts(changes or (), _EDIT) for text in found.values())
+    if wanted > LONGEST:
+        raise ShowModel(f"What it shall be is longer than {LONGEST:,} characters.")
+    if changes and not any(_texts(changes, _EDIT)):
+        raise ShowModel(f"`changes` has to be a list of objects with {', '.join(_EDIT)}.")
     return Distilled(
         history_entry=entry,
         key_facts=tuple(fact for fact in map(str.strip, given.get("key_facts", ())) if fact),
         memory_update=update,
-        changes=None if changes is None else tuple(Edit(**found) for found in _texts(changes)),
+        changes=None if changes is None else tuple(Edit(**found) for found in _texts(changes, _EDIT)),
         removed=tuple(
-            Removal(found.get("fact", ""), found.get("reason", "")) for found in _texts(given.get("removed", ()))
+            Removal(found.get("fact", ""), found.get("reason", ""))
+            for found in _texts(given.get("removed", ()), ("fact", "reason"))
         ),
     )
 
@@ -78,14 +89,21 @@ def _loosened(schema: ToolSchema) -> ToolSchema:
     return ToolSchema(schema.name, schema.description, {**schema.parameters, "properties": properties | loose})
 
 
-def _texts(items: Iterable[Any]) -> list[dict[str, str]]:
-    """The objects among the items, with their texts under known names."""
-    known = {"fact", *(field.name for field in fields(Edit))}
+def _texts(items: Sequence[Any], known: Sequence[str]) -> list[dict[str, str]]:
+    """The texts under known names of each object among the items; the whole list may be one text of JSON."""
+    if len(items) == 1 and isinstance(items[0], str):
+        with suppress(ValueError, RecursionError):
+            parsed = json.loads(items[0])
+            items = parsed if isinstance(parsed, list) else [parsed]
     return [
-        {name: value for name, value in item.items() if name in known and isinstance(value, str)}
+        {name: _text(item[name]) for name in known if item.get(name) is not None}
         for item in items
         if isinstance(item, Mapping)
     ]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def removals(removed: Sequence[Removal], changes: Sequence[Edit]) -> list[Removal]:

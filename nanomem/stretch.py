@@ -89,8 +89,16 @@ def _shown(message: Said, zone: tzinfo, longest: int | None) -> str:
     text = " ".join(message.content.split())
     if room and len(text) > room:
         text = f"{text[:room]} [... {len(text) - room:,} more characters]"
-    name = f" ({_plain(message.sender.name)})" if isinstance(message, UserMessage) and message.sender.name else ""
-    return f"{_head(message, zone, name)}: {text}"
+    return f"{_head(message, zone, _speaker(message))}: {text}"
+
+
+def _speaker(message: Said) -> str:
+    """Who says it, and whose words they are: what is forwarded is no word of the one who forwards it."""
+    if not isinstance(message, UserMessage):
+        return ""
+    forwarded = f"forwarded from {_plain(message.forwarded_from)}" if message.forwarded_from else ""
+    told = ", ".join(filter(None, (_plain(message.sender.name), forwarded)))
+    return f" ({told})" if told else ""
 
 
 def _head(message: Said, zone: tzinfo, name: str = "") -> str:

@@ -16,6 +16,7 @@ from nanomem.agent.conversation import Conversations
 from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
+from nanomem.budget import Calibration
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory import commands as memory_commands
@@ -132,7 +133,8 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter) -> Core
     other = asker.model if given.model in ("", defaults.model) else _model(ground, given.model)
     calls = CallLimits(defaults.budget, defaults.max_completion_tokens, defaults.temperature, timezone)
     quiet = Asker(other, meter, clock, timezone, daily, advice="")
-    distiller = Distiller(calls, quiet, prompter.calibration, templates, tokenizer, clock)
+    counted = Calibration()  # its own: its requests are counted as they are, those of a turn as a sum of parts
+    distiller = Distiller(calls, quiet, counted, templates, tokenizer, clock)
     raw_limit = min(LARGEST_RAW_ENTRY, defaults.budget // 2)
     decisions = Decisions(distiller, memory.memory, memory.versions, memory.history, clock, raw_limit)
     consolidator = Consolidator(_when(settings), asker.model.name, prompter, decisions, background)

@@ -216,16 +216,21 @@ class Prompter:
 
     async def _bounded(self, text: str, share: int = FILE_SHARE) -> str:
         """At most that part of the budget."""
-        room, size = self.limits.budget // share, await self._tokenizer.count(text)
-        if size <= room:
-            return text.strip()
-        return f"{text[: len(text) * room // size].strip()}\n[... the rest is too long to show here]"
+        return await beginning(text.strip(), self.limits.budget // share, self._tokenizer)
 
     async def _schemas_cost(self) -> int:
         if self._schema_tokens is None:
             text = "".join(f"{s.name}{s.description}{dict(s.parameters)}" for s in self._schemas)
             self._schema_tokens = await self._tokenizer.count(text)
         return self._schema_tokens
+
+
+async def beginning(text: str, room: int, tokenizer: Tokenizer) -> str:
+    """The text, or as much of it as takes `room` tokens, and a word that there is more."""
+    shown = text
+    while (size := await tokenizer.count(shown)) > room:
+        shown = shown[: len(shown) * room // size]
+    return text if shown == text else f"{shown.strip()}\n[... the rest is too long to show here]"
 
 
 def _newest_before(conversation: Conversation, own: frozenset[str]) -> Said | None:

@@ -135,7 +135,7 @@ def _origin(turn: Turn) -> Origin:
     """Where the calls of the turn's newest answer come from."""
     session = turn.conversation.session
     asked = [
-        message.n for message in session.messages if message.turn in turn.tail.own and isinstance(message, UserMessage)
+        message.n for message in session.shown if message.turn in turn.tail.own and isinstance(message, UserMessage)
     ]
     return Origin(
         turn.conversation.space,

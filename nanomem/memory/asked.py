@@ -36,9 +36,10 @@ async def answer(parts: Parts, what: str, space: Space, argument: str = "") -> s
 
     Raises Refused, with a word on what to ask instead, and CannotStore.
     """
+    files = await parts.memory.read(space)  # with it comes in what a person has edited since
     match what:
         case "show":
-            return show(own(space, await parts.memory.read(space)), space)
+            return show(own(space, files), space)
         case "log":
             page = number(argument) if argument else None
             return listed(await parts.versions.all(space), page, parts.zone)

@@ -31,16 +31,15 @@ class Clearing:
             call.lane.stop()
         async with call.lane.gate:
             conversation = await self._opened(call)
-            if conversation.session.last_reset == call.message.id:
-                return STARTED
-            try:
-                reason = await self._consolidator.archive(conversation, call.message.id)
-            except Refused as error:
-                reason = error.text
-            if reason:
-                return f"Could not archive this conversation; nothing was cleared. {reason}"
+            if conversation.session.last_reset != call.message.id:
+                try:
+                    reason = await self._consolidator.archive(conversation, call.message.id)
+                except Refused as error:
+                    reason = error.text
+                if reason:
+                    return f"Could not archive this conversation; nothing was cleared. {reason}"
+                await conversation.reset(call.message.id)
             done = conversation.session.compacted
-            await conversation.reset(call.message.id)
             if done and done.inbound == call.message.id and done.raw:
                 return f"{STARTED} {WITHOUT_SUMMARY}"
             return STARTED
@@ -51,12 +50,11 @@ class Clearing:
             reason = await self._consolidator.compact(conversation, call.message.id)
         except Refused as error:
             reason = error.text
-        if reason:
-            return f"Could not consolidate; nothing was changed. {reason}"
         done = conversation.session.compacted
         if done is None or done.inbound != call.message.id:
-            return "Nothing to consolidate."
+            return f"Could not consolidate; nothing was changed. {reason}" if reason else "Nothing to consolidate."
         word = f" {WITHOUT_SUMMARY}" if done.raw else ""
+        word += f" Could not consolidate the rest. {reason}" if reason else ""
         return f"Consolidated messages {done.first}-{done.through} (history entry {done.history}).{word}"
 
     async def _opened(self, call: Call) -> Conversation:

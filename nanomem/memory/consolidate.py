@@ -16,7 +16,7 @@ from nanomem.agent.background import Background
 from nanomem.agent.conversation import Conversation
 from nanomem.agent.prompting import Prompter
 from nanomem.budget import cost
-from nanomem.errors import TellUser
+from nanomem.errors import Misuse, TellUser
 from nanomem.memory.decisions import Decisions
 from nanomem.records import EntryType
 from nanomem.session import Said
@@ -160,7 +160,7 @@ class Consolidator:
         """
         try:
             decision = await self._decisions.make(conversation, stretch, kind, inbound)
-        except TellUser as error:
+        except (TellUser, Misuse) as error:
             await self._decisions.failed(conversation, stretch, error.text)
             failures = conversation.session.failures
             log.warning("consolidation.failed", session=conversation.key, failures=failures)

@@ -42,8 +42,7 @@ class Decisions:
 
         Raises TellUser: nothing was decided.
         """
-        known = await self._memory.read(conversation.space)
-        base = await self._newest(conversation)
+        known, base = await self._known(conversation)
         part = stretch[: fitting(stretch, await self._distiller.room(known))]
         wanted = await self._distiller.distilled(known, part)
         decision = Consolidating(
@@ -159,6 +158,15 @@ class Decisions:
                 "Id": decision.id,
             },
         )
+
+    async def _known(self, conversation: Conversation) -> tuple[MemoryFiles, str | None]:
+        """What is known, and the version that it is: nobody has changed it between the two looks."""
+        base = await self._newest(conversation)
+        while True:
+            known, newest = await self._memory.read(conversation.space), await self._newest(conversation)
+            if newest == base:
+                return known, base
+            base = newest
 
     async def _newest(self, conversation: Conversation) -> str | None:
         versions = await self._versions.all(conversation.space)

@@ -10,6 +10,7 @@ from datetime import tzinfo
 import structlog
 
 from nanomem.agent.asking import Asker
+from nanomem.agent.prompting import beginning
 from nanomem.budget import Calibration
 from nanomem.errors import CannotForce, ShowModel, TellUser, TooLong
 from nanomem.facts import MemoryFiles
@@ -24,6 +25,8 @@ log = structlog.get_logger()
 FRAME = 1_000
 """Tokens of the call's instructions and schema, rounded up."""
 LEAST_ROOM = 500
+MEMORY_SHARE, USER_SHARE = 2, 8
+"""Of all that goes in, the memory may take a half, verbatim up to there, and what is known of the person an eighth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,10 @@ class Distiller:
         now = f"{self._clock.now().astimezone(self._limits.zone):%Y-%m-%d}"
         system = self._templates.render("consolidation_system", as_changes=schema is IN_CHANGES, now=now)
         prompt = self._templates.render(
-            "consolidation", user=known.user.strip(), memory=await self._bounded(known.memory), stretch=text
+            "consolidation",
+            user=await beginning(known.user.strip(), self._allowed // USER_SHARE, self._tokenizer),
+            memory=await beginning(known.memory, self._allowed // MEMORY_SHARE, self._tokenizer),
+            stretch=text,
         )
         size = await self._tokenizer.count(
             f"{system}{prompt}{schema.name}{schema.description}{dict(schema.parameters)}"
@@ -115,15 +121,6 @@ class Distiller:
         except TooLong as error:
             self._calibration.too_small(self._asker.model.name)
             raise TellUser(error.text) from error
-
-    async def _bounded(self, memory: str) -> str:
-        """The memory, verbatim; one that would take more than half of the call is shown by its beginning."""
-        room, size = self._allowed // 2, await self._tokenizer.count(memory)
-        return (
-            memory
-            if size <= room
-            else f"{memory[: len(memory) * room // size]}\n[... the rest is too long to show here]"
-        )
 
 
 def unforced(request: Request) -> Request:

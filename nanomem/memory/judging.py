@@ -10,7 +10,7 @@ from dataclasses import astuple
 
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import Merged, changes, merge
-from nanomem.ports import Change
+from nanomem.ports import LARGEST_FILE, Change
 from nanomem.versions import Removal, Verdict, Version, headline, line, message
 
 _MARK = "\ufeff"
@@ -43,6 +43,17 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
     merged = merge(before, wanted, now, removed)
     form = _each(lambda text, other: text or other, current, proposal)
     return Merged(_each(_shaped, merged.files, form), merged.verdicts)
+
+
+def outgrown(files: MemoryFiles, before: MemoryFiles) -> str | None:
+    """The first file that has grown too large to be read again; one that shrinks may still be."""
+    old = before.by_name
+    sizes = {name: (_bytes(text), _bytes(old[name])) for name, text in files.by_name.items()}
+    return next((name for name, (now, then) in sizes.items() if now > max(LARGEST_FILE, then)), None)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def told(change: Change, verdicts: Sequence[Verdict]) -> str:

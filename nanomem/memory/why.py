@@ -102,7 +102,7 @@ class Why:
         if entry and not (session and messages):
             session, messages = entry.session, (entry.first, entry.last)
         said = await self._said(space, session, *messages) if session and messages else []
-        return Source(trail, entry, quotes(trail.wording, said))
+        return Source(trail, entry, await asyncio.to_thread(quotes, trail.wording, said))
 
     async def _entry(self, space: Space, fact: str, cursors: tuple[int, int] | None) -> Entry | None:
         """That of the entries which shares most words with the fact."""

@@ -18,9 +18,9 @@ import structlog
 
 from nanomem.errors import CannotStore, Refused
 from nanomem.facts import NAMES, MemoryFiles
-from nanomem.memory.judging import decided, made, readable, told
+from nanomem.memory.judging import decided, made, outgrown, readable, told
 from nanomem.memory.manners import Manners
-from nanomem.ports import Change, Clock, Receipt, Versions, WorkingFiles
+from nanomem.ports import LARGEST_FILE, Change, Clock, Receipt, Versions, WorkingFiles
 from nanomem.spaces import OWNER, Space
 from nanomem.versions import Version
 
@@ -212,9 +212,11 @@ class MemoryWriter:
         proposal = change.propose(readable(base))
         if not space.is_owners:
             proposal = replace(proposal, soul="")
-        result = decided(change, base, proposal, head)
+        result = await asyncio.to_thread(decided, change, base, proposal, head)  # long memories take a second
         if result.files == head:
             return Receipt(None, result.verdicts)
+        if change.kind != "manual" and (name := outgrown(result.files, head)):
+            raise Refused(f"{name} would become larger than {LARGEST_FILE // 1024} kB. Take out what is not needed.")
         text = told(change, result.verdicts)
         version = await self._versions.commit(space, result.files, text, self._clock.now())
         log.info("memory.changed", space=space.name, version=version.number, kind=change.kind)

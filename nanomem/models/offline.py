@@ -24,6 +24,8 @@ HELLO = "Hello! I am nanomem's offline model: I keep what you tell me and can qu
 NOTHING = f"I know nothing about that, and find nothing you said about it. I am only the offline model. {_HOW}"
 NOTED = "Noted: it is kept in our conversation. Ask me about it, and I will quote it; more I cannot do, being offline."
 
+IN_MEMORY = "In your memory:"
+
 _MARK = r"\[(\d{4}-(?:0[1-9]|1[0-2])-\d\d \d\d:\d\d|\d{1,2} \w+ \d{4}, \d\d:\d\d|just now|\d+ \w+ ago)\]"
 _FOUND = re.compile(rf"(?m)^{_MARK} ([^:\n]{{1,99}}): (.+?)(?: \([^()\n]+, messages? [^()\n]+\))?$")
 _NOBODY = ("Assistant", "Summary")  # what people said is found beside these
@@ -102,17 +104,18 @@ def answer(request: Request) -> Reply:
     question = "\n".join(filter(_is_question, said))
     if wishes and not question and (results or "remember" in offered):
         return Reply(results) if results else _calls(request, "remember", *wishes)
+    known = list(_known(request.system, talk.context))
     if results:
-        return Reply(_quoted(best(question, talk.found(results))) or NOTHING)
+        return Reply(_quoted(best(question, [*talk.found(results), *known])) or NOTHING)
     if any(map(_SELF.search, said)):
         return Reply(WHO)
     if not question:
         return Reply(HELLO if said and all(map(_GREETING.fullmatch, said)) else NOTED)
     earlier = [m.text for m in request.messages[: newest + 1] if m.role == "user"]
-    quoted = _quoted(best(question, [*_known(request.system, talk.context), *talk.lines(earlier)]))
-    if not quoted and words(question) and "recall" in offered:
-        return _calls(request, "recall", {"query": " ".join(words(question))})
-    return Reply(quoted or NOTHING)
+    found = best(question, [*known, *talk.lines(earlier)])
+    if all(line.intro == IN_MEMORY for line in found) and words(question) and "recall" in offered:
+        return _calls(request, "recall", {"query": " ".join(words(question))})  # it knows since when
+    return Reply(_quoted(found) or NOTHING)
 
 
 class _Talk:
@@ -193,7 +196,7 @@ def _known(system: str, context: str) -> Iterator[Line]:
     for fact in facts("\n".join([memory, "", *new])):
         text = re.sub(r"\A[-*+]\s+", "", fact)
         if fact not in gone and not re.fullmatch(r"\(.*\)", text):  # as in "(nothing yet)"
-            yield Line(text, "In your memory:")
+            yield Line(text, IN_MEMORY)
 
 
 def _quoted(lines: Iterable[Line]) -> str:

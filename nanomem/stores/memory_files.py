@@ -16,13 +16,12 @@ import structlog
 
 from nanomem.errors import Refused
 from nanomem.facts import NAMES
+from nanomem.ports import LARGEST_FILE
 from nanomem.spaces import Space
 from nanomem.stores import durable
 
 log = structlog.get_logger()
 
-LARGEST = 1024 * 1024
-"""Bytes of one file; a larger one is refused."""
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.01
 _JUST_NOW_NS = 2_000_000_000
@@ -129,9 +128,9 @@ def _settled(path: Path) -> tuple[State, str]:
     while True:
         with open_regular(path) as file:
             before = state_of(os.fstat(file.fileno()))
-            if before[2] > LARGEST:
-                raise _refused(path, f"it is larger than {LARGEST // 1024} kB")
-            data = file.read(LARGEST + 1)
+            if before[2] > LARGEST_FILE:
+                raise _refused(path, f"it is larger than {LARGEST_FILE // 1024} kB")
+            data = file.read(LARGEST_FILE + 1)
             quiet = not _is_being_written(file) and state_of(os.fstat(file.fileno())) == before
         if quiet or time.monotonic() > end:
             return before, data.decode("utf-8", "surrogateescape")

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from nanomem.errors import CannotStore, Misuse, TryLater
-from nanomem.spaces import Space, file_name
+from nanomem.spaces import OWNER, Space, file_name
 from nanomem.stores import durable
 from nanomem.stores.repository import MAIN, drop_loose, ids, loose_objects, read_ref
 from nanomem.stores.versions import PUSHED, GitVersions
@@ -38,9 +38,13 @@ def checked(url: str) -> str:
 
 def branch(space: Space) -> str:
     """The branch of the remote that has a space's versions: `main` the owner's."""
-    if space.is_owners:
-        return MAIN
-    return "refs/heads/" + re.sub("[~.]", lambda found: f"%{ord(found[0]):02X}", file_name(space.name))
+    return branch_of(f"{file_name(space.name)}.git")
+
+
+def branch_of(repository: str) -> str:
+    """The same by the name of the repository's folder."""
+    name = repository.removesuffix(".git")
+    return MAIN if name == OWNER else "refs/heads/" + re.sub("[~.]", lambda found: f"%{ord(found[0]):02X}", name)
 
 
 def behind(path: Path, url: str) -> int:
@@ -93,7 +97,7 @@ class Remote:
             raise
         await asyncio.to_thread(durable.replace, path / "pushed-to", f"{_mark(self._url)}\n".encode())
         await self._versions.set_pushed(space, tip)
-        (path / "push-error").unlink(missing_ok=True)
+        await asyncio.to_thread(durable.discard, path / "push-error")
 
     async def tidy(self, space: Space) -> None:
         """Packs the objects of a space where there are many, beside any commit. What fails is logged."""
@@ -109,7 +113,12 @@ class Remote:
 
     async def _git(self, path: Path, *arguments: str) -> None:
         """Runs git to its end, or until cancelled. Raises TryLater."""
-        with tempfile.TemporaryFile() as said:  # no pipe: what git leaves running, as ssh may, would hold it open
+        try:
+            # No pipe: what git leaves running, as ssh may, would hold it open.
+            said = tempfile.TemporaryFile()  # noqa: SIM115 -- closed just below
+        except OSError as error:
+            raise TryLater(f"git cannot be started: {error.strerror}") from error
+        with said:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *("git", *_SETTINGS, f"--git-dir={path}", *arguments),

@@ -131,7 +131,7 @@ async def test_the_files_read_as_the_format_says(space: Space) -> None:
     await JsonlHistory(timezone(timedelta(hours=2))).append(
         space,
         [
-            entry("Ann planned the garden.\n\n  She wants roses. \r\n", key_facts=("wants roses",)),
+            entry("Ann planned the garden.\r\r  She wants roses. \r\n", key_facts=("wants roses",)),
             entry(
                 "[RAW] 2 messages\n[2026-04-10 11:15] USER: hi\n[2026-04-10 11:15] ASSISTANT: hé", type="raw", last=2
             ),
@@ -140,7 +140,7 @@ async def test_the_files_read_as_the_format_says(space: Space) -> None:
     memory = space.root / "memory"
     assert path_of(space).read_text() == (
         '{"cursor": 1, "timestamp": "2026-04-10T09:15:00+00:00", "type": "consolidation", "session": "telegram:42", '
-        '"messages": [1, 36], "summary": "Ann planned the garden.\\n\\n  She wants roses. \\r\\n", '
+        '"messages": [1, 36], "summary": "Ann planned the garden.\\r\\r  She wants roses. \\r\\n", '
         '"key_facts": ["wants roses"]}\n'
         '{"cursor": 2, "timestamp": "2026-04-10T09:15:00+00:00", "type": "raw", "session": "telegram:42", '
         '"messages": [1, 2], "summary": "[RAW] 2 messages\\n[2026-04-10 11:15] USER: hi\\n'

@@ -17,10 +17,10 @@ import pytest
 
 from nanomem.errors import CannotStore, Refused
 from nanomem.facts import NAMES
-from nanomem.ports import WorkingFiles
+from nanomem.ports import LARGEST_FILE, WorkingFiles
 from nanomem.spaces import Space
 from nanomem.stores import durable
-from nanomem.stores.memory_files import LARGEST, PlainWorkingFiles
+from nanomem.stores.memory_files import PlainWorkingFiles
 from nanomem.testing import FakeWorkingFiles
 
 Environment = Callable[[Path], dict[str, str]]
@@ -170,7 +170,7 @@ async def test_a_file_that_is_as_it_was_is_not_read_again(space: Space) -> None:
         (lambda path: path.symlink_to(path.parent), "it is no file"),
         (lambda path: path.symlink_to(path), "Too many levels"),
         (lambda path: path.symlink_to("gone/USER.md"), "leads nowhere"),
-        (lambda path: path.write_bytes(b"x" * (LARGEST + 1)), "larger than 1024 kB"),
+        (lambda path: path.write_bytes(b"x" * (LARGEST_FILE + 1)), "larger than 1024 kB"),
         (lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 50 * 1024 * 1024), "larger than 1024 kB"),
     ],
 )
@@ -287,13 +287,13 @@ async def test_what_cannot_be_written_changes_nothing(space: Space) -> None:
 async def test_what_is_replaced_and_cannot_be_read_is_kept(space: Space) -> None:
     """It is said where it is; nothing more is put in place until somebody has looked."""
     files, kept = PlainWorkingFiles(), space.root / "memory" / ".USER.md.new"
-    (space.root / USER).write_bytes(b"x" * (LARGEST + 1))
+    (space.root / USER).write_bytes(b"x" * (LARGEST_FILE + 1))
     for ask in (files.place(space, USER, "two"), files.left(space)):
         with pytest.raises(Refused, match=r"\.USER\.md\.new cannot be used: it is larger"):
             await ask
     with pytest.raises(CannotStore, match=r"still in .*\.USER\.md\.new"):
         await files.place(space, USER, "three")
-    assert kept.stat().st_size == LARGEST + 1 and (space.root / USER).read_text() == "two"
+    assert kept.stat().st_size == LARGEST_FILE + 1 and (space.root / USER).read_text() == "two"
 
 
 async def test_where_names_cannot_be_exchanged(space: Space) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -13,15 +13,28 @@ import pytest
 
 from nanomem.agent.conversation import Conversation
 from nanomem.agent.prompting import PromptLimits
-from nanomem.errors import CannotForce, TellUser, TooLong
+from nanomem.errors import CannotForce, CannotStore, Misuse, TellUser, TooLong
+from nanomem.facts import MemoryFiles
 from nanomem.memory.consolidate import When
 from nanomem.memory.writer import MemoryWriter
-from nanomem.messages import Reply, Request, ToolCall
+from nanomem.messages import Outbound, Reply, Request, ToolCall
+from nanomem.ports import Queued
 from nanomem.records import Consolidated, Consolidating, ConsolidationFailed, Reset, UserMessage
+from nanomem.remembering import remembered
 from nanomem.session import replay
-from nanomem.spaces import Spaces
+from nanomem.spaces import Space, Spaces
 from nanomem.stores.templates import JinjaTemplates
-from nanomem.testing import FakeClock, FakeHistory, FakeModel, FakeTool, FakeVersions, FakeWorkingFiles, calls
+from nanomem.testing import (
+    FakeClock,
+    FakeHistory,
+    FakeInbox,
+    FakeModel,
+    FakeTokenizer,
+    FakeTool,
+    FakeVersions,
+    FakeWorkingFiles,
+    calls,
+)
 from nanomem.tools.stillness import Stillness
 from tests.stories.chat import Chat, World, running
 
@@ -317,8 +330,8 @@ async def test_one_turn_larger_than_everything_is_cut_between_its_rounds() -> No
     quick = w.model.ask
 
     async def thinking(request: Request, heard: Any = None) -> Reply:
-        for _ in range(100):
-            await asyncio.sleep(0)
+        if request.forced != "save_memory":
+            await chat.background.idle()
         return await quick(request, heard)
 
     w.model.ask = thinking  # type: ignore[method-assign]
@@ -386,6 +399,40 @@ async def test_new_that_cannot_archive_clears_nothing() -> None:
     assert sum(isinstance(r, Reset) for r in w.records()) == 1
 
 
+async def test_new_run_again_repeats_its_reply() -> None:
+    """Also that there is no summary: the disk did not take the reply at first."""
+
+    class Full(FakeInbox):
+        failed = False
+
+        async def settle(self, outbound: Outbound, rows: Sequence[Queued], aside: bool = False) -> None:
+            if (outbound.text or "").startswith("New session") and not self.failed:
+                self.failed = True
+                raise CannotStore("The disk is full.")
+            await super().settle(outbound, rows, aside)
+
+    async with running(world(Mind(_prose), budget=60_000, when=When(max_failures=1), inbox=Full())) as chat:
+        await say(chat, 1, "short")
+        await chat.says("/new")
+        await chat.until_answered(2)
+    assert chat.hears[-1] == "New session started. Archived without a summary."
+
+
+async def test_a_missing_key_is_a_failure_like_others() -> None:
+    """It is said, and counted."""
+
+    def keyless(request: Request) -> Reply:
+        raise Misuse("env:KEY is to hold a secret, but is not set or empty.")
+
+    async with running(world(Mind(keyless), budget=60_000)) as chat:
+        await say(chat, 1, "short")
+        for n in range(3):
+            await chat.says("/new")
+            await chat.until_answered(2 + n)
+    assert chat.hears[1].startswith("Could not archive this conversation; nothing was cleared. env:KEY is")
+    assert chat.hears[3] == "New session started. Archived without a summary."
+
+
 async def test_new_waits_for_a_running_consolidation() -> None:
     """Nothing is archived twice."""
     mind = Mind()
@@ -430,6 +477,34 @@ async def test_compact_takes_all_but_the_last_turn() -> None:
     assert chat.hears[7].startswith("Could not consolidate; nothing was changed. The model answered in prose")
 
 
+async def test_compact_that_gets_half_way_says_so() -> None:
+    """What is reported is what was done."""
+    answers = iter([saved, _prose])
+    mind = Mind(lambda request: next(answers)(request))
+    async with running(w := world(mind, budget=4_000, when=replace(NO_WINDOW, soft_ratio=2))) as chat:
+        await say(chat, 30, "word " * 60)
+        await chat.says("/compact")
+        await chat.until_answered(31)
+    ((first, through),) = ranges(w)
+    done, _, rest = chat.hears[-1].partition(" Could not consolidate the rest. ")
+    assert done == f"Consolidated messages {first}-{through} (history entry 1)." and through < 58
+    assert rest.startswith("The model answered in prose")
+
+
+async def test_what_is_known_of_the_person_is_bounded() -> None:
+    """A USER.md of any length leaves room for the stretch."""
+    files, mind = FakeWorkingFiles(), Mind()
+    files.files[SPACE.name]["USER.md"] = "- likes tea\n" * 50_000
+    async with running(w := world(mind, budget=4_000, files=files)) as chat:
+        await say(chat, 2, "short")
+        await chat.says("/new")
+        await chat.until_answered(3)
+    (asked,) = [request for request in mind.asked if request.tools]
+    assert "## Conversation to Process\n[" in asked.messages[-1].text
+    assert await FakeTokenizer().count(asked.messages[-1].text) < 3_300
+    assert ranges(w) == [(1, 4)]
+
+
 DROPPERS: dict[str, Callable[[str], str]] = {
     "nothing": lambda memory: "",
     "half of it": lambda memory: "\n".join(memory.splitlines()[::2]),
@@ -471,6 +546,34 @@ async def test_what_the_owner_deletes_meanwhile_stays_deleted() -> None:
         await say(chat, 2, "short")
     text = files.files[SPACE.name]["memory/MEMORY.md"] or ""
     assert "engaged" not in text and "- Has a dog" in text and "- Likes tea" in text
+
+
+async def test_what_is_deleted_just_before_the_model_is_asked_stays_deleted() -> None:
+    """What the model is shown is the version that its answer is held against."""
+    files, mind = FakeWorkingFiles(), Mind()
+    w = world(mind, budget=60_000, files=files)
+    await w.memory.change(SPACE, remembered("Lives in Rome", {}))
+    read, deleted = w.memory.read, False
+
+    class Deleting:
+        change = w.memory.change
+
+        async def read(self, space: Space) -> MemoryFiles:
+            nonlocal deleted
+            known = await read(space)
+            if armed and not deleted:
+                deleted = True
+                files.files[space.name]["memory/MEMORY.md"] = "- Likes tea\n"
+                await read(space)  # as another conversation in the space does it
+            return known
+
+    armed, w.memory = False, Deleting()
+    async with running(w) as chat:
+        await say(chat, 2, "short")
+        armed = True
+        await chat.says("/compact")
+        await chat.until_answered(3)
+    assert deleted and "Rome" not in (await read(SPACE)).memory
 
 
 async def test_locks_and_tasks_do_not_accumulate() -> None:

@@ -573,3 +573,16 @@ async def test_a_version_that_is_not_there_is_refused(home: Home) -> None:
         with pytest.raises(Refused):
             await home.undo(number)
     assert await home.undo() is None
+
+
+async def test_no_file_becomes_too_large_to_be_read_again(home: Home) -> None:
+    """It is refused with a word on what to do; what takes something out of it is not."""
+    home.write(MEMORY, "# Memory\n\n" + "\n\n".join(f"word {n} " * 8_000 for n in range(12)) + "\n")
+    size = len(home.text(MEMORY))
+    assert size < 1024 * 1024
+    await home.known()
+    room = "x" * (1024 * 1024 - size + 1)
+    with pytest.raises(Refused, match="larger than 1024 kB"):
+        await home.writer.change(home.owner, Change("agent", lambda f: replace(f, memory=f"{f.memory}\n- {room}\n")))
+    assert (await home.writer.change(home.owner, Change("agent", lambda f: replace(f, user="- Ann\n")))).version
+    assert len(home.text(MEMORY)) == size

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nanomem.agent.conversation import Conversation
-from nanomem.agent.prompting import Known, Prompter, PromptLimits, Tail
+from nanomem.agent.prompting import Known, Prompter, PromptLimits, Tail, beginning
 from nanomem.entries import Entry
 from nanomem.errors import TellUser
 from nanomem.facts import MemoryFiles
@@ -276,6 +276,20 @@ async def test_a_memory_longer_than_the_window_leaves_room_to_talk() -> None:
     chat.memory.files = MemoryFiles(memory="- a fact\n" * 100_000)
     request = await chat.turns("hello")
     assert "the rest is too long to show here" in request.system and len(request.system) < 6_000
+
+
+async def test_a_memory_that_is_dense_at_its_beginning_leaves_room_as_well() -> None:
+    """What counts are the tokens of what is shown, not its share of the characters."""
+
+    class ByWords:
+        async def count(self, text: str) -> int:
+            return len(text.split())
+
+    tokenizer = ByWords()
+    text = "a b c d " * 2_000 + "x" * 200_000
+    shown = await beginning(text, 500, tokenizer)
+    assert text.startswith(shown.partition("\n[...")[0]) and await tokenizer.count(shown) < 520
+    assert await beginning("short", 500, tokenizer) == "short"
 
 
 async def test_a_picture_is_shown_in_its_turn_only() -> None:

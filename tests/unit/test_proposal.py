@@ -77,7 +77,26 @@ def test_one_bad_item_does_not_spoil_the_others() -> None:
     """Of what shall go, what names no fact is passed over."""
     items = [{"fact": "Likes tea", "reason": "said so"}, "Likes milk", 7, None, {"fact": ["x"]}, {"reason": "none"}]
     found = understood(WHOLE, json.dumps({**GIVEN, "removed": items}))
-    assert found.removed == (Removal("Likes tea", "said so"), Removal("", ""), Removal("", "none"))
+    assert found.removed == (Removal("Likes tea", "said so"), Removal('["x"]', ""), Removal("", "none"))
+
+
+def test_changes_in_every_shape() -> None:
+    """As a text of JSON, with names nobody asked for, with values that are no texts; none that can be used is a
+    failure, not an answer without changes."""
+
+    def changes(value: Any) -> tuple[Edit, ...] | None:
+        return understood(IN_CHANGES, json.dumps({"history_entry": "x", "changes": value})).changes
+
+    wanted = (Edit(add="Likes tea"),)
+    assert changes([{"add": "Likes tea"}]) == changes(json.dumps([{"add": "Likes tea"}])) == wanted
+    assert changes([{"add": "Likes tea", "fact": "more", "reason": None}, "prose"]) == wanted
+    assert changes([{"add": 5}]) == (Edit(add="5"),)
+    assert changes([]) == ()
+    with pytest.raises(ShowModel):
+        changes([{"add": "tea " * 99_999}])
+    for useless in (["Likes tea"], [{"fact": "Likes tea"}], "prose", "[" * 99_999):
+        with pytest.raises(ShowModel):
+            changes(useless)
 
 
 def test_a_long_memory_is_changed_in_places() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -294,3 +295,23 @@ async def test_the_doctor_and_the_status_know(backup: Backup) -> None:
     found = await backup.finding("versions: Cannot use")
     assert found.state == "fail" and "Put the folder back" in found.what
     assert compose(backup.home.path, "offline", None, {})["memory"]["versions"] == 0
+
+
+async def test_no_room_for_what_git_says_ends_nothing(backup: Backup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is tried again, like a remote that is away."""
+    backup.appear()
+    await backup.learn("a fact")
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "tempdir", "/nowhere")
+        with pytest.raises(TryLater, match="git cannot be started"):
+            await backup.remote().push(backup.space)
+    await backup.remote().push(backup.space)
+    assert backup.subjects() == ["[agent] a fact"]
+
+
+async def test_the_doctor_names_the_branch_of_a_space(backup: Backup) -> None:
+    """By hand, too, the versions of one space go to no other's."""
+    await backup.learn("a fact", Spaces(backup.home.path).named("telegram:42"))
+    set_value(backup.home.config, "memory.remote", str(backup.at))
+    found = await backup.finding("remote")
+    assert found.todo.endswith("telegram%3A42.git push URL main:refs/heads/telegram%3A42")

@@ -1,6 +1,7 @@
 """Where a stretch of conversation may end, and how it reads."""
 
 import re
+from dataclasses import replace
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -98,6 +99,8 @@ def test_a_stretch_reads_as_a_line_a_message() -> None:
     ]
     first, second, third = as_text(messages, ZoneInfo("Europe/Berlin")).split("\n")
     assert first == "[2026-04-10 11:16] USER (Ann x y): one two"
+    forwarded = replace(user(1, text="I live in Rome", name="Ann"), forwarded_from="Bob (x)")
+    assert as_text([forwarded], UTC) == "[2026-04-10 09:16] USER (Ann, forwarded from Bob x): I live in Rome"
     assert second == "[2026-04-10 11:17] ASSISTANT [tools: look]: "
     assert third.startswith("[2026-04-10 11:18] TOOL (look): xxx") and third.endswith("[... 100 more characters]")
 

@@ -8,8 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from nanomem.errors import Refused
+from nanomem.ports import LARGEST_FILE
 from nanomem.spaces import Space, Spaces
-from nanomem.stores.memory_files import LARGEST, PlainWorkingFiles
+from nanomem.stores.memory_files import PlainWorkingFiles
 from nanomem.stores.templates import JinjaTemplates
 
 
@@ -34,7 +35,7 @@ async def read(space: Space, files: PlainWorkingFiles | None = None) -> str | No
         (b"- nul\0 in it", "- nul\0 in it"),
         (b"- caf\xe9\n- tea\n", "- caf\udce9\n- tea\n"),
         (b"\xff\xfe-\0 \0", "\udcff\udcfe-\0 \0"),
-        (b"x" * LARGEST, "x" * LARGEST),
+        (b"x" * LARGEST_FILE, "x" * LARGEST_FILE),
     ],
 )
 async def test_what_editors_leave_behind(space: Space, data: bytes, text: str) -> None:
