@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import which
 from typing import Literal
 
-from nanomem.errors import CannotStore, Misuse, NanomemError
+from nanomem.errors import CannotStore, Misuse, NanomemError, Refused
 from nanomem.home import Home
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 
@@ -44,6 +44,7 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
     return [
         Finding("ok", f"config: {home.config}"),
         *rest,
+        await _memory(home),
         _versions(home, settings.memory.remote),
         _remote(home, settings.memory.remote),
         *[_model(model, settings, environ) for model in models if model],
@@ -65,6 +66,22 @@ def _files(home: Home) -> Finding:
         if path.stat().st_mode & 0o077:
             return Finding("warn", f"files: others may reach {path}", f"run: chmod -R go-rwx {home.path}")
     return Finding("ok", "files: only you can read them")
+
+
+async def _memory(home: Home) -> Finding:
+    """Whether what is known can be read and written, in every space."""
+    from nanomem.stores.memory_files import PlainWorkingFiles
+
+    for space in home.known_spaces():
+        try:
+            await PlainWorkingFiles().read(space)
+        except Refused as error:
+            return Finding("warn", f"memory: {error.text}")
+        folder = space.root / "memory"
+        if (folder / ".cursor").exists() and not (folder / "history.jsonl").exists():
+            todo = f"put {folder / 'history.jsonl'} back from a backup; HISTORY.md and its .before have the text"
+            return Finding("warn", f"memory: the history of {space.name} is gone", todo)
+    return Finding("ok", "memory: its files can be read and written")
 
 
 def _disk(state: Path) -> Finding:
@@ -133,7 +150,9 @@ def _remote(home: Home, url: str) -> Finding:
         what = f"pushed up to version {number}" if len(found) == 1 else f"all {number} versions are pushed"
         return Finding("ok", f"remote: {what}")
     reasons = filter(None, map(trouble, missing))
-    what = f"remote: {sum(missing.values())} versions are not pushed: {next(reasons, 'no daemon has done it yet')}"
+    count = sum(missing.values())
+    are = "versions are" if count > 1 else "version is"
+    what = f"remote: {count} {are} not pushed: {next(reasons, 'no daemon has done it yet')}"
     path = next(iter(missing))
     by_hand = f"git -C {shlex.quote(str(path))} push URL main:{branch_of(path.name)}"
     return Finding("warn", what, f"a running daemon tries again; by hand: {by_hand}")

@@ -3,12 +3,15 @@
 Pure. What cannot be read raises BadRecord.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, get_args
 
 from nanomem.records import BadRecord, EntryType, moment, stamp
+
+_STAMP = re.compile(r"\A\s*\[\d{4}-\d\d-\d\d(?: \d\d:\d\d)?\]\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,8 @@ def from_json(fields: Any) -> Entry:
 def for_people(entry: Entry, zone: tzinfo) -> str:
     """The entry as HISTORY.md has it: `[YYYY-MM-DD HH:MM] text`, without an empty line in it.
 
-    A raw one has a line for each message.
+    A raw one has a line for each message. A time that a model has put before its own words is left out.
     """
-    lines = "\n".join(found.rstrip() for found in entry.summary.replace("\r", "\n").split("\n") if found.strip())
+    said = _STAMP.sub("", entry.summary.replace("\r", "\n"))
+    lines = "\n".join(found.rstrip() for found in said.split("\n") if found.strip())
     return f"[{entry.timestamp.astimezone(zone):%Y-%m-%d %H:%M}] {lines}"

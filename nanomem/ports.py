@@ -260,10 +260,10 @@ class Meter(Protocol):
 class Change:
     """A wish to change the memory.
 
-    `propose` makes of the files as they were at version `base` (None: as they are now) what they shall be;
-    What it drops is put back unless `removed` names it, or `reason` is given,
-    which then holds for all of it. `trailers` tell where the change comes from; one with the `Id` of a
-    version that is there already is that version, and is not made again.
+    `propose` makes of the files as they were at version `base` (None: as they are now) what they shall be. What it
+    drops is put back unless `removed` names it, or `reason` is given, which then holds for all of it. `trailers` tell
+    where the change comes from; one with the `Id` of a version that is there already is that version, and is not
+    made again.
     """
 
     kind: Kind

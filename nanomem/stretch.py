@@ -149,10 +149,15 @@ def _raw(part: Sequence[tuple[Said, str]], session: str) -> Entry:
 
 
 def _pieces(message: Said, zone: tzinfo, limit: int) -> Iterator[tuple[str, int]]:
-    """The lines of one message, with their tokens: one, unless it is too long. Split by characters in proportion."""
+    """The lines of one message, with their tokens: one, unless it is too long. A token is at least a byte, so a piece
+    of so many bytes is never too long."""
     text = message.content.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
-    tokens = max(message.tokens, 1) + _HEAD_TOKENS
-    count = -(-tokens // max(limit - _HEAD_TOKENS, 1))
-    room = max(-(-len(text) // count), 1)
-    for start in range(0, max(len(text), 1), room):
-        yield f"{_head(message, zone)}: {text[start : start + room]}", -(-tokens // count)
+    tokens, room = max(message.tokens, 1) + _HEAD_TOKENS, max(limit - _HEAD_TOKENS, 4)
+    if tokens <= limit:
+        yield f"{_head(message, zone)}: {text}", tokens
+        return
+    data = text.encode("utf-8", "replace")
+    while data:
+        piece = data[:room].decode("utf-8", "ignore")
+        yield f"{_head(message, zone)}: {piece}", limit
+        data = data[len(piece.encode()) :]

@@ -11,7 +11,7 @@ from typing import Literal
 What = Literal["new", "reworded", "moved", "removed", "kept"]
 Kind = Literal["consolidation", "Dream", "agent", "manual", "restore"]
 
-TRAILERS = ("Session", "Messages", "History", "Inbound", "Id", "Undoes")
+TRAILERS = ("Session", "Messages", "History", "Inbound", "By", "Id", "Undoes")
 _LONGEST_SUBJECT = 100
 
 
@@ -46,6 +46,11 @@ class Version:
     subject: str
     lines: tuple[str, ...] = ()
     trailers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it changed nothing, and only says what was put back."""
+        return bool(self.lines) and all(line.startswith("= ") for line in self.lines)
 
     @property
     def kind(self) -> str:

@@ -54,10 +54,10 @@ class AgentLoop:
     async def _serve(self, lane: Lane) -> None:
         """A lane's worker: until nothing waits."""
         while True:
-            await self._send_unsent(lane)
-            if not lane.waiting or self.bus.closed:
-                break
             async with lane.gate:
+                await self._send_unsent(lane)
+                if not lane.waiting or self.bus.closed:
+                    break
                 await self._serve_next(lane)
         self.bus.rest(lane)
 

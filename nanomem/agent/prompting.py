@@ -149,10 +149,9 @@ class Prompter:
         return int(self.limits.budget / self.calibration.factor(model))
 
     async def _size(self, conversation: Conversation) -> int:
-        prefix = conversation.prefix
-        shown = conversation.session.shown
-        messages = self._messages(conversation, prefix) if prefix else history(shown, self.limits.max_messages)
-        return estimate(messages, (prefix.tokens if prefix else 0) + await self._schemas_cost())
+        """With all that is not consolidated, also where a request had to go without some of it."""
+        prefix = conversation.prefix.tokens if conversation.prefix else 0
+        return estimate(conversation.session.shown, prefix + await self._schemas_cost())
 
     def _messages(self, conversation: Conversation, prefix: Prefix, own: frozenset[str] = frozenset()) -> list[Said]:
         messages = conversation.session.shown

@@ -79,7 +79,7 @@ class MemoryCommands:
 def trailers(name: str, call: Call) -> dict[str, str]:
     """Where a change that a command made comes from."""
     inbound = f"{call.lane.address}#{call.message.id}"
-    return {"Session": call.lane.address, "Inbound": inbound, "Id": f"{name} {inbound}"}
+    return {"Session": call.lane.address, "Inbound": inbound, "By": call.message.sender.name, "Id": f"{name} {inbound}"}
 
 
 async def _worded(before: str, reply: Awaitable[str]) -> str:

@@ -21,6 +21,8 @@ from nanomem.stretch import fitting, raw_entries
 
 log = structlog.get_logger()
 
+BUGS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 class Decisions:
     """For who holds the session's lock. `raw_limit` is the most tokens of an entry that keeps messages as they are."""
@@ -91,11 +93,7 @@ class Decisions:
     async def carry_out(self, conversation: Conversation, decision: Consolidating) -> None:
         """History entry, memory change, pointer; each only if it is not there yet."""
         entries = await self._written(conversation, decision)
-        if decision.type != "raw":
-            receipt = await self._memory.change(conversation.space, await self._change(conversation, decision, entries))
-            version = receipt.version.number if receipt.version else None
-        else:
-            version = None
+        version = await self._remembered(conversation, decision, entries)
         await conversation.moved(
             Consolidated(
                 id=decision.id,
@@ -112,6 +110,21 @@ class Decisions:
             entries=len(entries),
             version=version,
         )
+
+    async def _remembered(
+        self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]
+    ) -> int | None:
+        """The number of the version that the decision has become. A bug over one proposal is passed over: it would
+        come again each time, and hold up the conversation for ever; what was said is in history all the same."""
+        if decision.type == "raw":
+            return None
+        change = self._change(conversation, decision, entries)
+        try:
+            receipt = await self._memory.change(conversation.space, change)
+        except BUGS:
+            log.exception("memory.not_changed", session=conversation.key, id=decision.id)
+            return None
+        return receipt.version.number if receipt.version else None
 
     async def _written(self, conversation: Conversation, decision: Consolidating) -> list[Entry]:
         """The history entries of a decision, appended as far as they are not there: found by session and range."""
@@ -137,7 +150,7 @@ class Decisions:
         )
         return [entry]
 
-    async def _change(self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]) -> Change:
+    def _change(self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]) -> Change:
         changes = decision.changes or ()
 
         def propose(base: MemoryFiles) -> MemoryFiles:
@@ -154,7 +167,7 @@ class Decisions:
                 "Session": conversation.key,
                 "Messages": f"{decision.first}-{decision.through}",
                 "History": f"{entries[0].cursor}-{entries[-1].cursor}" if entries else "",
-                "Inbound": decision.inbound or "",
+                "Inbound": f"{conversation.key}#{decision.inbound}" if decision.inbound else "",
                 "Id": decision.id,
             },
         )

@@ -71,12 +71,14 @@ async def _changed(memory: Memory, space: Space, change: Change) -> Receipt | No
 
 def _newest(known: Sequence[Version]) -> Version | None:
     gone = undone(known)
-    return next((v for v in reversed(known) if v.number not in gone and "Undoes" not in v.trailers), None)
+    return next(
+        (v for v in reversed(known) if v.number not in gone and not v.is_note and "Undoes" not in v.trailers), None
+    )
 
 
 def _numbered(known: Sequence[Version], number: int) -> Version:
     if not 1 <= number <= len(known):
-        newest = f"the newest is {len(known)}" if known else "there are none yet"
+        newest = f"the newest one is {len(known)}" if known else "there are none yet"
         raise Refused(f"There is no version {number}; {newest}.")
     return known[number - 1]
 

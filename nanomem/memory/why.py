@@ -25,6 +25,7 @@ Messages = Callable[[Space, str, int, int], Awaitable[Sequence[Said]]]
 MOST_FACTS = 10
 _MOST_SOURCES = 5
 _MOST_ENTRIES = 50  # looked through for the one that a fact is from
+_BEFORE_IT = 3  # entries of other sessions may be out of order by a few
 _MOST_NUMBERS = 5
 
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
@@ -99,10 +100,26 @@ class Why:
         trailers = trail.origin.trailers if trail.origin else {}
         entry = await self._entry(space, trail.wording, _numbers(trailers.get("History", "")))
         session, messages = trailers.get("Session", ""), _numbers(trailers.get("Messages", ""))
+        if entry is None and trail.origin and session and messages:
+            entry = await self._covering(space, session, messages[0], trail.origin)
         if entry and not (session and messages):
             session, messages = entry.session, (entry.first, entry.last)
         said = await self._said(space, session, *messages) if session and messages else []
         return Source(trail, entry, await asyncio.to_thread(quotes, trail.wording, said))
+
+    async def _covering(self, space: Space, session: str, n: int, origin: Version) -> Entry | None:
+        """The entry that a message is in by now, if it is in one: written after the version, and looked for from the
+        first that reaches so far."""
+        low, high = 1, await self._history.last(space) + 1
+        while low < high:
+            middle = (low + high) // 2
+            entry = await self._history.entry(space, middle)
+            low, high = (low, middle) if entry and entry.timestamp >= origin.at else (middle + 1, high)
+        for number in range(max(1, low - _BEFORE_IT), low + _MOST_ENTRIES):
+            entry = await self._history.entry(space, number)
+            if entry and entry.session == session and entry.first <= n <= entry.last:
+                return entry
+        return None
 
     async def _entry(self, space: Space, fact: str, cursors: tuple[int, int] | None) -> Entry | None:
         """That of the entries which shares most words with the fact."""
@@ -168,7 +185,9 @@ def _by(origin: Version) -> str:
     """Who or what made a version, in a word."""
     if origin.kind == "manual":
         return "by hand"
-    return "/remember" if origin.trailers.get("Id", "").startswith("remember ") else origin.kind
+    if not origin.trailers.get("Id", "").startswith("remember "):
+        return origin.kind
+    return " by ".join(filter(None, ("/remember", origin.trailers.get("By", ""))))
 
 
 def _since(steps: Sequence[Step]) -> list[str]:

@@ -26,6 +26,8 @@ from nanomem.versions import Version
 
 log = structlog.get_logger()
 
+LEARNT = ("consolidation", "Dream")
+"""Kinds of change that answer nobody: what they would have dropped is a version, so that a person sees it."""
 COVERED = ("SOUL.md", "USER.md")
 """Files that commands are kept from one by one; MEMORY.md is in a folder that they are kept from."""
 _SPACES = 64  # as many are known to be settled at a time
@@ -37,7 +39,8 @@ class MemoryWriter:
     """`ports.Memory` on versions and files. `changed` is told of each commit; `still` holds off a space's commands.
 
     What it makes of the files it finds:
-    - With no version yet, those with something in them are version 1. A space with nothing in it has no version.
+    - With no version yet, those with something in them are version 1. A space with nothing in it has no version
+      until something is to be kept there; then nothing is version 1.
     - A file that is as at `placed`, which is behind: a write that was not finished. It is finished.
     - A missing one is put back.
     - Any other difference is a person's edit. It stands as it is; but where the memory has changed since the person
@@ -213,10 +216,13 @@ class MemoryWriter:
         if not space.is_owners:
             proposal = replace(proposal, soul="")
         result = await asyncio.to_thread(decided, change, base, proposal, head)  # long memories take a second
-        if result.files == head:
+        if result.files == head and not (change.kind in LEARNT and result.verdicts):
             return Receipt(None, result.verdicts)
         if change.kind != "manual" and (name := outgrown(result.files, head)):
             raise Refused(f"{name} would become larger than {LARGEST_FILE // 1024} kB. Take out what is not needed.")
+        if change.kind != "manual" and not await self._versions.all(space):
+            first = told(Change("manual", lambda files: files, subject="First version"), ())
+            await self._versions.commit(space, MemoryFiles(), first, self._clock.now())
         text = told(change, result.verdicts)
         version = await self._versions.commit(space, result.files, text, self._clock.now())
         log.info("memory.changed", space=space.name, version=version.number, kind=change.kind)

@@ -21,7 +21,7 @@ from nanomem.versions import Version, parsed
 
 PLACED, PUSHED = "refs/placed", "refs/pushed"
 _LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others stand for bytes that are no UTF-8
-_SPACES_IN_MEMORY = 8
+_SPACES_IN_MEMORY = 64
 _FILES_IN_MEMORY = 32
 
 

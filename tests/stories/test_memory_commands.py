@@ -57,10 +57,10 @@ async def test_a_fact_is_kept_and_found_again(world: World, files: FakeWorkingFi
         saved, known, shown, why = await asks(
             chat, "/remember I like\ngreen tea", "/remember - I like green tea", "/memory", "/memory why green"
         )
-    assert saved == "Saved (version 1): I like green tea"
+    assert saved == "Saved (version 2): I like green tea"
     assert known == "Already known: I like green tea"
     assert "# USER.md\n\n(empty)\n\n# MEMORY.md\n\n- I like green tea" in shown
-    assert why == "I like green tea (MEMORY.md)\n  version 1, 2026-04-10 09:15, /remember"
+    assert why == "I like green tea (MEMORY.md)\n  version 2, 2026-04-10 09:15, /remember by Ann"
     assert "- I like green tea\n" in files.files[ANNS]["memory/MEMORY.md"]
 
 
@@ -75,11 +75,11 @@ async def test_a_change_is_taken_back(world: World, files: FakeWorkingFiles) -> 
     """The newest, or one alone; then there is nothing any more."""
     async with running(world) as chat:
         await asks(chat, "/remember Likes tea", "/remember Likes cake")
-        assert await asks(chat, "/undo 1", "/undo", "/undo", "/undo 9") == [
-            "Undone (version 3).",
+        assert await asks(chat, "/undo 2", "/undo", "/undo", "/undo 10") == [
             "Undone (version 4).",
+            "Undone (version 5).",
             "Nothing to undo.",
-            "Not undone: There is no version 9; the newest is 4.",
+            "Not undone: There is no version 10; the newest one is 5.",
         ]
         assert (await asks(chat, "/undo tea"))[0].startswith("Not undone: A number is needed")
     assert "Likes" not in files.files[ANNS]["memory/MEMORY.md"]
@@ -91,12 +91,12 @@ async def test_run_again_after_a_crash_they_repeat_their_reply(world: World) -> 
     commands = MemoryCommands(world.parts, lambda address: space)
     remember = Call(inbound("/remember Likes tea", 1), "Likes tea", Lane(ANNS))
     undo = Call(inbound("/undo", 2), "", Lane(ANNS))
-    assert [await commands.remember(remember) for _ in range(2)] == ["Saved (version 1): Likes tea"] * 2
-    assert [await commands.undo(undo) for _ in range(2)] == ["Undone (version 2)."] * 2
+    assert [await commands.remember(remember) for _ in range(2)] == ["Saved (version 2): Likes tea"] * 2
+    assert [await commands.undo(undo) for _ in range(2)] == ["Undone (version 3)."] * 2
     again = replace(undo, message=inbound("/undo", 3))
     assert await commands.undo(again) == "Nothing to undo."
-    first, _ = await world.versions.all(space)
-    assert first.trailers == {"Session": ANNS, "Inbound": f"{ANNS}#1", "Id": f"remember {ANNS}#1"}
+    _, first, _ = await world.versions.all(space)
+    assert first.trailers == {"Session": ANNS, "Inbound": f"{ANNS}#1", "By": "Ann", "Id": f"remember {ANNS}#1"}
     assert first.kind == "agent"
 
 
@@ -106,10 +106,10 @@ async def test_the_log_and_its_pages(world: World) -> None:
         assert await asks(chat, "/memory log", "/memory diff") == ["There are no versions yet."] * 2
         await asks(chat, *(f"/remember Fact number {n}" for n in range(1, 26)))
         first, second, third = await asks(chat, "/memory log", "/memory log 2", "/memory LOG 3")
-    assert first.splitlines()[0].startswith("25  2026-04-10 09:15  [agent] ")
+    assert first.splitlines()[0].startswith("26  2026-04-10 09:15  [agent] ")
     assert first.splitlines()[-1] == "Older ones: /memory log 2"
     assert len(first.splitlines()) == 21
-    assert [line.split()[0] for line in second.splitlines()] == ["5", "4", "3", "2", "1"]
+    assert [line.split()[0] for line in second.splitlines()] == ["6", "5", "4", "3", "2", "1"]
     assert third == "There is no page 3; the last one is 2."
 
 
@@ -152,7 +152,7 @@ async def test_a_full_disk_is_no_receipt(world: World) -> None:
     async with running(world) as chat:
         world.versions.fails.append(CannotStore("No room left on the disk."))
         assert await asks(chat, "/remember Likes tea") == ["Not saved: No room left on the disk."]
-        assert await asks(chat, "/remember Likes tea") == ["Saved (version 1): Likes tea"]
+        assert await asks(chat, "/remember Likes tea") == ["Saved (version 2): Likes tea"]
 
 
 async def test_others_have_no_say_in_the_owners_space(world: World) -> None:
@@ -161,8 +161,8 @@ async def test_others_have_no_say_in_the_owners_space(world: World) -> None:
         for command in ("/memory", "/memory log", "/remember Evil", "/undo"):
             assert await asks(chat, command, address=OWNERS, owner=False) == [DENIED]
         assert await asks(chat, "/remember Likes tea", "/undo", owner=False) == [
-            "Saved (version 1): Likes tea",
-            "Undone (version 2).",
+            "Saved (version 2): Likes tea",
+            "Undone (version 3).",
         ]
     assert not await world.versions.all(Space("owner", Path("/nowhere"), Path("/nowhere")))
 
@@ -174,9 +174,9 @@ async def test_in_a_group_only_the_owner_takes_back(world: World) -> None:
         saved, denied = await asks(chat, "/remember Party on Friday", "/undo", address=GROUP, owner=False)
         [shown] = await asks(chat, "/memory", address=GROUP, owner=False)
         [undone] = await asks(chat, "/undo", address=GROUP)
-    assert (saved, denied) == ("Saved (version 1): Party on Friday", DENIED)
+    assert (saved, denied) == ("Saved (version 2): Party on Friday", DENIED)
     assert "Party" in shown and "Owner's own" not in shown and "SOUL.md" not in shown
-    assert undone == "Undone (version 2)."
+    assert undone == "Undone (version 3)."
 
 
 async def test_memory_answers_while_a_turn_runs_and_the_others_wait(world: World) -> None:
@@ -189,7 +189,7 @@ async def test_memory_answers_while_a_turn_runs_and_the_others_wait(world: World
         assert "# MEMORY.md" in chat.hears[-1] and "tea" not in chat.hears[-1]
         world.model.gate.set()
         await chat.until_answered(3)
-    assert chat.hears[-1] == "Saved (version 1): Likes tea"
+    assert chat.hears[-1] == "Saved (version 2): Likes tea"
 
 
 async def test_help_lists_them_in_their_order(world: World) -> None:

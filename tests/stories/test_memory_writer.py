@@ -149,13 +149,14 @@ async def test_the_files_found_at_first_are_version_1(home: Home) -> None:
     await home.check()
 
 
-async def test_a_change_in_a_space_with_nothing_in_it_is_version_1(home: Home) -> None:
-    """And it can be undone, since it was no find."""
+async def test_before_the_first_change_of_an_empty_space_nothing_is_version_1(home: Home) -> None:
+    """So that there is something to go back to."""
     receipt = await home.add("tea")
-    assert receipt.version is not None and receipt.version.number == 1
+    assert receipt.version is not None and receipt.version.number == 2
+    assert (await home.subjects())[0] == "[manual] First version"
     assert [verdict.what for verdict in receipt.verdicts] == ["new"]
     assert home.text(MEMORY) == "- tea\n"
-    assert (undone := await home.undo()) and undone.version and undone.version.number == 2
+    assert (undone := await home.undo()) and undone.version and undone.version.number == 3
     assert home.text(MEMORY) == ""
     await home.check()
 
@@ -269,7 +270,7 @@ async def test_a_change_with_the_same_id_is_made_once(home: Home) -> None:
     home.restart()
     again = await home.add("something else", id="a")
     assert first.version and again.version and again.version.id == first.version.id
-    assert home.text(MEMORY) == "- tea\n" and len(await home.subjects()) == 1
+    assert home.text(MEMORY) == "- tea\n" and len(await home.subjects()) == 2
 
 
 async def test_an_edit_while_a_proposal_is_made_is_kept_with_it(home: Home) -> None:
@@ -432,7 +433,7 @@ async def test_a_space_of_others_has_no_soul_of_its_own(home: Home) -> None:
     )
     assert await home.writer.read(home.group) == MemoryFiles("Be kind.\n", "", "- tea\n")
     assert home.text(SOUL, home.group) == "I am another.\n" and home.text(SOUL) == "Be kind.\n"
-    assert await home.subjects(home.group) in (["[Dream] - tea"], ["[Dream] tea"])
+    assert await home.subjects(home.group) == ["[manual] First version", "[Dream] tea"]
 
 
 # --- commands that run
@@ -568,7 +569,7 @@ async def test_a_version_that_is_not_there_is_refused(home: Home) -> None:
         await home.undo(1)
     home.write(MEMORY, "- tea\n")
     for number in (99, 0, -1):
-        with pytest.raises(Refused, match=rf"There is no version {number}; the newest is 1\."):
+        with pytest.raises(Refused, match=rf"There is no version {number}; the newest one is 1\."):
             await home.restore(number)
         with pytest.raises(Refused):
             await home.undo(number)

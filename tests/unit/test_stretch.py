@@ -123,7 +123,7 @@ def test_a_raw_archive_is_cut_between_messages() -> None:
     """And a message longer than the limit is split."""
     messages: list[Said] = [user(1, tokens=30), assistant(2, tokens=30), user(3, text="x" * 1000, tokens=250)]
     entries = raw_entries(messages, "telegram:42", UTC, 110)
-    assert [(e.first, e.last) for e in entries] == [(1, 2), (3, 3), (3, 3), (3, 3)]
+    assert [(e.first, e.last) for e in entries] == [(1, 2)] + [(3, 3)] * 12
     assert entries[0].summary.split("\n") == [
         "[RAW] 2 messages",
         "[2026-04-10 09:16] USER: hello",
