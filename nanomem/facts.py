@@ -1,7 +1,7 @@
 """What a fact is: one statement a person would call one.
 
 A list item with its indented further lines, a `Name: value` line, a table row, a code fence, or else a paragraph.
-Headings, rules, comments, heads of tables and template placeholders are none. Pure.
+Headings, rules, dots for what is left out, comments, heads of tables and template placeholders are none. Pure.
 """
 
 import re
@@ -55,9 +55,16 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+\S")
 _RULE = re.compile(r"\s{0,3}([-*_=]\s*){3,}$")
 _TABLE_RULE = re.compile(r"\s{0,3}\|?(\s*:?-+:?\s*\|)+(\s*:?-+:?)?\s*$")
-_VALUE = re.compile(r"[^\s:|][^:|]{0,60}:\s+\S")
+_VALUE = re.compile(
+    r"""[^\s:|][^:|]{0,60}:[*_]{0,3}\s+[^\s*_]
+    |[^\s:：|][^:：|,.;!?，。；！？]{0,30}(?:：(?!(?<=\d：)\d)|(?<=[^\x00-\x7f]):)[*_]{0,3}\s*[^\s*_/]""",
+    re.VERBOSE,
+)
+"""A label and what it says; behind a full-width colon, or in Chinese, without a space. No address, no time of day."""
 _FENCE = re.compile(r"`{3,}[^`]*\Z|~{3,}")
-_PLACEHOLDER = re.compile(r"\(to be filled\)", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"[(（]\s*to be filled\s*[)）]", re.IGNORECASE)
+_LEFT_OUT = " -*+.…()[]（）"
+"""The signs of a line that only says that something is left out."""
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
@@ -89,7 +96,7 @@ def blocks(text: str) -> list[Block]:
                 parent = items[-1][1]
             if kind == "item":
                 items.append((depth, len(found)))
-            if kind != "code" and "(" in shown and _PLACEHOLDER.search(shown):
+            if kind != "code" and _is_placeholder(shown):
                 kind = "placeholder"
         elif kind == "heading":
             title = shown.lstrip("#")
@@ -109,7 +116,11 @@ def _longer(block: Block, more: list[tuple[str, str]]) -> Block:
     """A paragraph or a list item with its further lines."""
     raw = "".join((block.raw, *(raw for raw, _ in more)))
     text = " ".join((block.text, *(shown for _, shown in more)))
-    return block._replace(raw=raw, text=text, kind="placeholder" if _PLACEHOLDER.search(text) else block.kind)
+    return block._replace(raw=raw, text=text, kind="placeholder" if _is_placeholder(text) else block.kind)
+
+
+def _is_placeholder(shown: str) -> bool:
+    return ("(" in shown or "（" in shown) and bool(_PLACEHOLDER.search(shown))
 
 
 def _pieces(text: str) -> Iterator[Piece]:
@@ -136,6 +147,8 @@ def _kind(line: str) -> Kind:
     shown = line.strip()
     if not shown:
         return "blank"
+    if shown[-1] in ".…)]）" and not shown.strip(_LEFT_OUT):
+        return "rule"
     first = shown[0]
     if first == "#":
         return "heading" if _HEADING.match(line) else "text"

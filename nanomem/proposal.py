@@ -65,6 +65,8 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
     if not entry:
         raise ShowModel("`history_entry` is empty.")
     update, changes = given.get("memory_update"), given.get("changes")
+    if update is None and changes is None:
+        raise ShowModel(f"`{'changes' if schema is IN_CHANGES else 'memory_update'}` is missing.")
     wanted = len(update or "") + sum(len(text) for found in _texts(changes or (), _EDIT) for text in found.values())
     if wanted > LONGEST:
         raise ShowModel(f"What it shall be is longer than {LONGEST:,} characters.")
@@ -83,10 +85,13 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
 
 
 def _loosened(schema: ToolSchema) -> ToolSchema:
-    """The schema with lists of anything in place of lists of objects: one bad item does not spoil the others."""
-    properties = dict(schema.parameters["properties"])
-    loose = {name: _LOOSE for name in ("removed", "changes") if name in properties}
-    return ToolSchema(schema.name, schema.description, {**schema.parameters, "properties": properties | loose})
+    """The schema with either way to say what the memory shall be, and with lists of anything in place of lists of
+    objects: one bad item does not spoil the others."""
+    properties = {**schema.parameters["properties"], "memory_update": {"type": "string"}}
+    loose = {name: _LOOSE for name in ("removed", "changes")}
+    return ToolSchema(
+        schema.name, schema.description, {"properties": properties | loose, "required": ["history_entry"]}
+    )
 
 
 def _texts(items: Sequence[Any], known: Sequence[str]) -> list[dict[str, str]]:

@@ -59,6 +59,15 @@ def test_a_half_made_home_is_completed(home: Home) -> None:
     assert "(to be filled)" in (home.workspace / "USER.md").read_text()
 
 
+def test_a_memory_file_that_a_person_deleted_is_not_made_again(home: Home) -> None:
+    """Once there are versions, what was in it is put back from them."""
+    make(home)
+    (home.versions / "owner.git").mkdir()
+    (home.workspace / "USER.md").unlink()
+    (home.workspace / "memory" / "MEMORY.md").unlink()
+    assert make(home) == []
+
+
 def test_what_cannot_be_a_home_is_refused(tmp_path: Path) -> None:
     """A file, a place below a file, a place where nothing can be made."""
     file = tmp_path / "file"

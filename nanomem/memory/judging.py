@@ -15,6 +15,9 @@ from nanomem.versions import Removal, Verdict, Version, headline, line, message
 
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+LEARNT = ("consolidation", "Dream")
+"""Kinds of change that answer nobody: what they would have dropped is a version, so that a person sees it. Their
+texts are a model's whole answer, which may have talk around it."""
 _WITH_FORM = ("manual", "restore")
 """Kinds of change whose texts are taken to the letter: a person's, and those of an earlier version."""
 
@@ -40,7 +43,7 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
         return Merged(files, changes(_each(_plain, current), _each(_plain, files), change.reason))
     before, wanted, now = (_each(_plain, texts) for texts in (base, proposal, current))
     removed = [*change.removed, *(Removal(fact, change.reason) for fact in _dropped(before, wanted) if change.reason)]
-    merged = merge(before, wanted, now, removed)
+    merged = merge(before, wanted, now, removed, has_talk=change.kind in LEARNT)
     form = _each(lambda text, other: text or other, current, proposal)
     return Merged(_each(_shaped, merged.files, form), merged.verdicts)
 

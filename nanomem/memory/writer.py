@@ -18,7 +18,7 @@ import structlog
 
 from nanomem.errors import CannotStore, Refused
 from nanomem.facts import NAMES, MemoryFiles
-from nanomem.memory.judging import decided, made, outgrown, readable, told
+from nanomem.memory.judging import LEARNT, decided, made, outgrown, readable, told
 from nanomem.memory.manners import Manners
 from nanomem.ports import LARGEST_FILE, Change, Clock, Receipt, Versions, WorkingFiles
 from nanomem.spaces import OWNER, Space
@@ -26,8 +26,6 @@ from nanomem.versions import Version
 
 log = structlog.get_logger()
 
-LEARNT = ("consolidation", "Dream")
-"""Kinds of change that answer nobody: what they would have dropped is a version, so that a person sees it."""
 COVERED = ("SOUL.md", "USER.md")
 """Files that commands are kept from one by one; MEMORY.md is in a folder that they are kept from."""
 _SPACES = 64  # as many are known to be settled at a time

@@ -18,7 +18,7 @@ from nanomem.facts import MemoryFiles
 from nanomem.memory.consolidate import When
 from nanomem.memory.writer import MemoryWriter
 from nanomem.messages import Outbound, Reply, Request, ToolCall
-from nanomem.ports import Queued
+from nanomem.ports import Change, Queued, Receipt
 from nanomem.records import Consolidated, Consolidating, ConsolidationFailed, Reset, UserMessage
 from nanomem.remembering import remembered
 from nanomem.session import replay
@@ -531,6 +531,8 @@ async def test_a_model_that_drops_facts_loses_none(kind: str) -> None:
     text = files.files[SPACE.name]["memory/MEMORY.md"] or ""
     for fact in FACTS:
         assert text.count(fact) == 1
+    told = [line for version in await w.versions.all(SPACE) for line in version.lines]
+    assert any(line.startswith("= Fact number ") for line in told), "the owner can see what was put back"
 
 
 async def test_what_the_owner_deletes_meanwhile_stays_deleted() -> None:
@@ -585,3 +587,22 @@ async def test_locks_and_tasks_do_not_accumulate() -> None:
             await say(chat, 1, "short")
         gc.collect()
         assert sum(isinstance(found, Conversation) for found in gc.get_objects()) <= 256 + 1
+
+
+async def test_a_bug_over_one_proposal_holds_up_nothing() -> None:
+    """The entry is written and the pointer moves; the next decision is made as ever."""
+    w = world(Mind(), budget=60_000, when=When(memory_window=6))
+    inner, poisoned = w.memory.change, [True]
+
+    async def stumbling(space: Space, change: Change) -> Receipt:
+        if poisoned:
+            raise IndexError(poisoned.pop())
+        return await inner(space, change)
+
+    w.memory.change = stumbling  # type: ignore[method-assign]
+    async with running(w) as chat:
+        await say(chat, 6, "short")
+    assert replay(w.records()).pending is None
+    decisions = ranges(w)
+    assert len(await w.versions.all(SPACE)) == len(decisions) > 1  # the first is that of an empty space
+    assert_nothing_lost(w)

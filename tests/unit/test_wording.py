@@ -50,9 +50,9 @@ def test_two_facts_that_look_alike(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("Renata teaches ceramics at the Hallam Centre since 2021", ["Since 2021 Renata teaches the ceramics class at the Hallam Centre"]),
+        ("Renata teaches ceramics at the Hallam since 2021", ["Renata has taught ceramics at the Hallam since 2021"]),
         ("Buys beans from Kaffa, 14 euros for 500 g", ["Gets the beans at Kaffa (500 g for €14)"]),
-        ("Her brother Tomas lives in Ghent and works as a baker", ["Brother Tomas works as a baker and lives in Ghent"]),
+        ("Her brother Tomas lives in Ghent and works as a baker", ["Tomas, her brother, works as a baker in Ghent"]),
         ("Takes 5 mg of ramipril at 8 pm", ["Takes ramipril at 20:00, 5 mg"]),
         ("Paid 1,450 euros for the flat", ["Paid 1450 euros for the flat"]),
         ("Interview on 2026-05-03", ["Interview on 3 May 2026"]),
@@ -60,7 +60,7 @@ def test_two_facts_that_look_alike(one: str, other: str) -> None:
         ("Speaks Finnish, Swedish and Sami", ["Speaks Swedish, Finnish and Sami"]),
         ("Allergic to walnuts", ["Allergic to walnuts; never eats out"]),
         ("| Oven | OV-12 | May 2024 |", ["Oven: OV-12, serviced May 2024"]),
-        ("Has an appointment with Dr. Sato on 12 June at 09:00", ["Appointment with Dr. Sato on 12 June", "The appointment with Dr. Sato is at 9:00"]),
+        ("Is with Dr. Sato on 12 June at 09:00", ["Dr. Sato is on 12 June", "Dr. Sato is at 9:00"]),
         ("住在上海，喜欢跑步", ["喜欢跑步，住在上海"]),
         ("2019年开始在星河书店做会计，每周五休息", ["自2019年起任星河书店会计，周五休息"]),
         ("Vive en Valencia desde 2018 con su hermana Lucía", ["Desde 2018 vive con su hermana Lucía en Valencia"]),
@@ -125,6 +125,165 @@ def test_something_else(old: str, new: str) -> None:
     assert not says(old, new)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Feeds the carp 4 times a day with 4 scoops", "Feeds the carp 3 times a day with 4 scoops"),
+        ("Six hens, six ducks", "Six hens, seven ducks"),
+        ("Locker 9, 9 euros a term", "Locker 9, 8 euros a term"),
+        ("教练每月来四次，每次四小时", "教练每月来五次，每次四小时"),
+        ("8月8日搬家，8人帮忙", "8月8日搬家，9人帮忙"),
+        ("Bus 31 at 8, tram 4 at 9", "Bus 31 at 9, tram 4 at 8"),
+        ("Takes 7 mg at dawn and 2 g at dusk", "Takes 2 mg at dawn and 7 g at dusk"),
+        ("Heating was 640 euros", "Heating was 710 euros, water was 640 euros"),
+        ("Ylva takes 6 mg", "Ylva takes 8 mg, Otto takes 6 mg"),
+        ("Ylva is 41", "Ylva, 43; Otto, 41"),
+        ("Ylva lives in Turku", "Ylva lives in Narvik, Otto lives in Turku"),
+        ("Mika is 4 years old", "Mika is 4 months old"),
+        ("Never drinks tea and never drinks wine", "Never drinks tea and drinks wine"),
+        ("Ylva paid Otto 60 euros", "Otto has paid 60 euros to Ylva"),
+        ("小范借给老邱900元", "老邱借给小范900元"),
+        ("买了三十张邮票", "买了三十五张邮票"),
+        ("二十二节课", "二十节课"),
+        ("Train at seven", "Train at half past seven"),
+        ("Forty-one chairs", "Forty-six chairs"),
+        ("Einundvierzig Bücher", "Sechsundvierzig Bücher"),
+    ],
+)
+def test_a_number_counts_something(old: str, new: str) -> None:
+    """It is there as often as before, and with the same thing; so are names and negations."""
+    assert not says(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Wiki at https://Wiki.example/Team/Plan", "Wiki at https://wiki.example/team/plan"),
+        ("Password: GreyHeron", "Password: greyheron"),
+        ("Password: greyheron", "Password: GreyHeron"),
+        ("The token is q7Zz1", "The token is q7zz1"),
+        ("Code: Marsh", "Code: marsh"),
+    ],
+)
+def test_where_capitals_count(old: str, new: str) -> None:
+    """In the path of a link, in a code, and in what is secret."""
+    assert not says(old, new)
+
+
+def test_the_host_of_a_link_has_no_case() -> None:
+    """Only its path has."""
+    assert says("Wiki at https://Wiki.example/Team", "The wiki is at https://wiki.example/Team")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Allergic to sesame and celery", "Allergic to sesame"),
+        ("Enjoys sailing and bridge", "Enjoys bridge"),
+        ("Wears a brace since the accident", "Wears a brace"),
+        ("Draws maps with dragons on them", "Draws maps"),
+        ("Spare fuse in the drawer; torch by the stairs", "Spare fuse in the drawer"),
+        ("对芝麻和芹菜过敏", "对芝麻过敏"),
+        ("喜欢帆船和桥牌", "喜欢桥牌"),
+        ("Ylva likes sailing and bridge on Mondays with Otto", "Ylva likes bridge and golf on Mondays with Otto"),
+        ("住在洛阳，喜欢帆船和桥牌，2011年起", "住在洛阳，喜欢桥牌和高尔夫，2011年起"),
+        ("Sees Dr. Lund on 6 May at 8 for the cast", "Meets Dr. Lund on 6 May at 8"),
+        ("Bought a grey tent from Otto in 2021 for Ylva", "Bought a green kayak from Otto in 2021 for Ylva"),
+    ],
+)
+def test_a_lost_word(old: str, new: str) -> None:
+    """What is only part of a fact, or has something else in place of a part, does not carry it."""
+    assert not says(old, new)
+
+
+def test_pieces_that_lose_a_word() -> None:
+    """Several facts too have to have all of it."""
+    assert not says("Mika wants a tin drum and fears geese and owls", "Mika wants a tin drum", "Mika fears geese")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Stopped eating bread", "Eating bread"),
+        ("Eating bread", "Stopped eating bread"),
+        ("Avoids the ring road", "The ring road"),
+        ("Ex-husband lives in Turku", "Husband lives in Turku"),
+        ("Former choir member", "Choir member"),
+        ("Maybe sells the boat", "Sells the boat"),
+        ("Eats everything except beets", "Eats everything and beets"),
+        ("停用胰岛素", "用胰岛素"),
+        ("前夫在银行上班", "丈夫在银行上班"),
+        ("可能卖掉老房子", "卖掉老房子"),
+        ("Ex-boss is Ingmar Falk", "上司是Ingmar Falk"),
+        ("Moved from Turku in 2015", "Moved to Turku in 2015"),
+        ("Arbeitet seit 2018 bei Brandt", "Arbeitet bis 2018 bei Brandt"),
+        ("Was sued by Otto", "Sued Otto"),
+        ("2018年起在松林公司", "到2018年在松林公司"),
+    ],
+)
+def test_an_opposite_without_a_no(old: str, new: str) -> None:
+    """Words that turn what they stand before."""
+    assert not says(old, new)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Chef: Otto Brandt", "上司：Otto Brandt"),
+        ("Boss: Ylva Dahl", "上司：Ylva Dahl"),
+        ("欠Ylva 75欧元", "Owes Ylva 75 euros"),
+        ("花了15万元，2021年", "Spent 150,000 yuan in 2021"),
+        ("Sees Otto twice a week", "每周见Otto两次"),
+        ("园丁Otto每3周来一次", "Gardener Otto comes every 3 weeks"),
+        ("儿子Mika五岁", "Son Mika is 5 years old"),
+        ("Locker no. 5512 at Neptun", "Neptun的5512号柜子"),
+        ("生日是1987年3月9日", "Birthday: 9 March 1987"),
+        ("Cita con Dr. Roca el 9 de marzo de 2027", "Appointment with Dr. Roca on 9 March 2027"),
+        ("Zahlt Ylva 510 Euro Miete", "Pays Ylva 510 euros rent"),
+        ("Nunca visita a Otto", "Never visits Otto"),
+    ],
+)
+def test_a_short_translation(one: str, other: str) -> None:
+    """Names and numbers are enough, in both directions."""
+    assert says(one, other)
+    assert says(other, one)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("欠Ylva 75欧元", "Owes Ylva 57 euros"),
+        ("Pays Ylva 510 euros rent", "Pays Ylva 510 euros deposit"),
+        ("Zahlt Ylva 510 Euro Miete", "Pays 510 euros rent"),
+        ("花了15万元，2021年", "Spent 15 yuan in 2021"),
+        ("Has four brothers", "有四只鸭"),
+        ("不再付Otto 30欧元", "Pays Otto 30 euros"),
+        ("Owes Otto 30 euros for paint, brushes, tape, plaster, glue, nails and rope", "欠Otto 30欧元"),
+    ],
+)
+def test_no_translation(old: str, new: str) -> None:
+    """A number, a name or a negation differs, nothing holds both together, or much is missing."""
+    assert not says(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Works as a cook at Seeblick", "Is employed as a cook at Seeblick"),
+        ("Doesn't drink wine", "Drinks no wine"),
+        ("Lunch at 1 pm with Ylva", "Lunch with Ylva at 13:00"),
+        ("爸爸81岁，住在洛阳", "父亲81岁，住在洛阳"),
+        ("2013年开始在松林公司当司机", "自2013年起在松林公司担任司机"),
+        ("Mends nets at Port Hald on Sundays since 2017", "Has been fixing nets at Port Hald on Sundays since 2017"),
+        ("Steers the ferry to Port Hald since 2017", "Pilots the ferry to Port Hald since 2017"),
+        ("三百五十元", "350元"),
+    ],
+)  # fmt: skip
+def test_a_word_in_exchange_for_another(old: str, new: str) -> None:
+    """Words of the same meaning; and one of several, in its place, where names and numbers hold."""
+    assert says(old, new)
+
+
 def test_pieces_of_a_fact_bring_no_strange_particulars_together() -> None:
     """Several facts have to carry all of it."""
     assert not says(
@@ -159,6 +318,15 @@ def test_two_subjects_do_not_contradict_each_other() -> None:
         ("Allergic to latex", "Allergic to penicillin", False),
         ("all earlier entries", "Rides to work", False),
         ("Visited Porto", "Visited Porto Alegre in 2019", False),
+        ("Spare fuse in the drawer", "Spare fuse in the drawer; torch by the stairs", False),
+        ("Enjoys bridge", "Enjoys sailing and bridge", False),
+        ("前夫住楼上", "丈夫住楼上", False),
+        ("买了三十张票", "买了三十五张票", False),
+        ("any entry", "Any entry in the diary", False),
+        ("Password: greyheron", "Password: GreyHeron", False),
+        ("Oil the gate", "[ ] Oil the gate", True),
+        ("[ ] Oil the gate", "[x] Oil the gate", True),
+        ("每周三上陶艺课", "每周三上陶艺课。", True),
     ],
 )
 def test_a_fact_is_named_in_nearly_its_own_words(entry: str, fact: str, is_named: bool) -> None:
