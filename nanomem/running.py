@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from nanomem import __version__
 from nanomem import chat as client
@@ -123,6 +124,8 @@ def memory(
 ) -> str:
     """What `memory/asked.py` answers. Raises Misuse: there is no such space."""
     spaces = {found.name: found for found in home.known_spaces()}
+    if space not in spaces:
+        space = unquote(space)  # as the folder is called
     if space not in spaces:
         raise Misuse(f"There is no space {space!r}. There are: {', '.join(spaces)}.")
     return asyncio.run(_memory(home, settings, environ, spaces[space], what, argument))

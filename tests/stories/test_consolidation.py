@@ -25,6 +25,7 @@ from nanomem.session import replay
 from nanomem.spaces import Space, Spaces
 from nanomem.stores.templates import JinjaTemplates
 from nanomem.testing import (
+    FakeChannel,
     FakeClock,
     FakeHistory,
     FakeInbox,
@@ -34,6 +35,8 @@ from nanomem.testing import (
     FakeVersions,
     FakeWorkingFiles,
     calls,
+    inbound,
+    updates,
 )
 from nanomem.tools.stillness import Stillness
 from tests.stories.chat import Chat, World, running
@@ -605,4 +608,43 @@ async def test_a_bug_over_one_proposal_holds_up_nothing() -> None:
     assert replay(w.records()).pending is None
     decisions = ranges(w)
     assert len(await w.versions.all(SPACE)) == len(decisions) > 1  # the first is that of an empty space
+    assert_nothing_lost(w)
+
+
+async def test_new_after_a_kill_waits_for_the_turn_that_was_cut_short() -> None:
+    """Also behind an older answer that has yet to be sent: nothing is heard twice."""
+    w = world(Mind(), budget=60_000)
+    async with running(w) as chat:
+        await say(chat, 2, "short")
+        w.model.gate.clear()
+        await chat.says("important")
+        await chat.until_asked()
+        await w.inbox.take("fake", updates([inbound("/new", 9)]), 10)
+    await w.inbox.settle(Outbound("fake:42#0", "fake:42", "old answer", "answer"), [])
+    w.model.gate.set()
+
+    class Slow(FakeChannel):
+        async def place(self, address: str) -> str:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return await super().place(address)
+
+    w.channel = Slow()
+    async with running(w) as chat:
+        await w.channel.until(lambda: "New session started." in chat.hears)
+        await chat.settled()
+    heard = [record.content for record in w.records() if isinstance(record, UserMessage)]
+    assert sorted(heard) == sorted(set(heard)) and "important" in heard
+    assert_nothing_lost(w)
+
+
+async def test_after_a_failure_the_next_turn_tries_again() -> None:
+    """Though its request was shortened and fits: what is in no prompt and in no entry still counts."""
+    answers = iter([_prose])
+    mind = Mind(lambda request: next(answers, saved)(request))
+    async with running(w := world(mind, budget=3_000, when=When(memory_window=0, soft_ratio=1.0))) as chat:
+        while not any(isinstance(record, ConsolidationFailed) for record in w.records()):
+            await say(chat, 1, "word " * 60)
+        await say(chat, 2, "word " * 60)
+    assert replay(w.records()).last_consolidated > 0
     assert_nothing_lost(w)
