@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from nanomem.facts import NAMES
-from nanomem.ledger.state import Fact, State, exactly, pairs, sections
+from nanomem.ledger.state import CODE, Fact, State, code_key, exactly, pairs, sections, written
 from nanomem.remembering import bare, normal
-from nanomem.versions import Removal, Verdict
+from nanomem.versions import Removal, Verdict, flat
 from nanomem.wording import Gist, carries, contradicts, gist, names, overlap, same
 
 _MOST_CANDIDATES = 12
@@ -46,7 +46,7 @@ class Judged:
         """News, and the facts of the base that they contradict."""
         still_open = [fact for fact in dropped if fact not in self.reasons]
         self.kept, self.news = self._weighed(still_open, self._novel(strange, by_both), added)
-        self.kept |= {fact for fact in elsewhere & self.here.keys() if not self._is_rearranged(fact.key)}
+        self.kept |= {fact for fact in elsewhere & self.here.keys() if not self.is_rearranged(fact.key)}
         self._now_at = sections(self.base, self.now, self.here) if base is not now else None
         self._map_sections(wanted_as)
         self.moved = {new for new in self.there if self._is_moved(new)}
@@ -61,7 +61,7 @@ class Judged:
 
     def _doubled(self, dropped: list[Fact], wanted_as: dict[Fact, Fact]) -> set[Fact]:
         """What the base has twice, and the proposal once; what belongs to another list item is another fact."""
-        doubled = [fact for fact in dropped if fact.key in self.wanted.by_key and not self._is_rearranged(fact.key)]
+        doubled = [fact for fact in dropped if fact.key in self.wanted.by_key and not self.is_rearranged(fact.key)]
         stay = [other for key in {fact.key for fact in doubled} for other in self.base.by_key[key]]
         stay = [other for other in stay if other in wanted_as and other in self.here]
         anywhere = {other.key for other in stay}
@@ -72,7 +72,7 @@ class Judged:
             if ((fact.key, parent) in alike if (parent := self.base.parent(fact)) else fact.key in anywhere)
         }
 
-    def _is_rearranged(self, key: str) -> bool:
+    def is_rearranged(self, key: str) -> bool:
         """Whether the owner has taken, put or moved one of several copies of a fact."""
         if key not in self._rearranged:
             old, now = self.base.by_key.get(key, []), self.now.by_key.get(key, [])
@@ -85,16 +85,14 @@ class Judged:
         """What the proposal adds; not one more copy of what is known, unless it is said of another thing."""
         found: list[Fact] = []
         seen: set[tuple[str, str]] = set()
-        shown = {(fact.file, fact.at) for fact, place in self.there.items() if place.file == fact.file}
         for fact in strange:
             if fact in by_both:
                 continue
             parent = self.wanted.parent(fact)
             copies = {state.parent(copy) for state in (self.base, self.now) for copy in state.by_key.get(fact.key, ())}
-            is_copy = copies and (not parent or parent in copies or (fact.file, fact.block.parent) not in shown)
+            is_copy = copies and (not parent or parent in copies)
             if not is_copy and (fact.key, parent) not in seen:
                 found.append(fact)
-                shown.add((fact.file, fact.at))
             seen.add((fact.key, parent))
         return found
 
@@ -111,9 +109,10 @@ class Judged:
 
     def _named(self, text: str, open_keys: dict[str, list[Fact]]) -> list[str]:
         """Which of the dropped facts this text names, in their own or nearly their own words."""
-        key = same(text.strip().strip("\"'“”„«»「」"))
-        if key in self.base.by_key or text.strip() in self.base.by_key:
-            return [found for found in (key, text.strip()) if found in open_keys]
+        text = text.strip()
+        key = code_key(text) if text.startswith((CODE, "~~~")) else same(text.strip("\"'“”„«»「」"))
+        if key in self.base.by_key:
+            return [key] if key in open_keys else []
         unboxed = [found for found in self.base.by_key if _unboxed(found) == _unboxed(key)]
         if len(unboxed) == 1:
             return [found for found in unboxed if found in open_keys]
@@ -128,6 +127,8 @@ class Judged:
         shortened = key.rstrip("…. ")
         fits: list[tuple[float, str]] = []
         for other, (fact, *_) in open_keys.items():
+            if fact.block.kind == "code":
+                continue  # only word for word
             if shortened and other.startswith(shortened) and len(shortened) >= 0.6 * len(other):
                 fits.append((1.0, other))
             elif entry.content and names(entry, self.gist(fact)):
@@ -159,13 +160,21 @@ class Judged:
         used = {new for found in self.reworded.values() for new in found}
         kept = [fact for fact in dropped if fact in self.here and fact not in self.reworded]
         stays = Index(self, [*kept, *added] if len(news) > len(used) else [])
-        coming = [
-            new
-            for new in news
-            if new in used or not (new in stale or self._adds_nothing(new, stays.near(self.gist(new))))
-        ]
+        coming: list[Fact] = []
+        shown = {(fact.file, fact.at) for fact, place in self.there.items() if place.file == fact.file}
+        for new in news:
+            is_stale = new in stale or self._is_copy(new, shown)
+            if new in used or not (is_stale or self._adds_nothing(new, stays.near(self.gist(new)))):
+                coming.append(new)
+                shown.add((new.file, new.at))
         self._oppose(kept, Index(self, [new for new in coming if new not in used]))
         return set(kept), coming
+
+    def _is_copy(self, new: Fact, shown: set[tuple[int, int]]) -> bool:
+        """Whether it is known, and the owner took it out or what it belongs to is not shown."""
+        olds = self.base.by_key.get(new.key, ())
+        has_place = (new.file, new.block.parent) in shown and all(old in self.here for old in olds)
+        return not has_place and (bool(olds) or new.key in self.now.by_key)
 
     def _carriers(self, fact: Fact, index: "Index") -> list[Fact]:
         """The news that carry a fact alone: one of its language, or any translations."""
@@ -239,21 +248,30 @@ class Judged:
         return {new for new in last if any(fact.key.startswith(new.key) and fact.key != new.key for fact in dropped)}
 
     def _oppose(self, kept: list[Fact], index: "Index") -> None:
-        labels = Counter((fact.file, self.gist(fact).label) for fact in kept)
+        labels = self._labels(kept)
         for fact in kept:
             old = self.gist(fact)
-            if old.label and labels[fact.file, old.label] > 1:
+            if labels[fact.file, old.label] > 1:
                 old = old._replace(label="")
             for new in index.near(old):
                 if contradicts(self.gist(new), old):
                     self.against.setdefault(new, []).append(fact)
                     break
 
+    def _labels(self, kept: list[Fact]) -> Counter[tuple[int, str]]:
+        """How many facts of the base have the labels of these."""
+        labels = tuple({gist.label for gist in map(self.gist, kept) if gist.label})
+        facts = self.base.facts if labels else []
+        alike = [fact for fact in facts if fact.key.lstrip("| ").casefold().startswith(labels)]
+        return Counter((fact.file, self.gist(fact).label) for fact in alike)
+
     def _map_sections(self, wanted_as: dict[Fact, Fact]) -> None:
         """For each heading of the proposal the one in the current files that it stands for, or None."""
         alike = wanted_as | {old: found[0] for old, found in self.reworded.items()}
         to_base = {new: old for old, new in sections(self.base, self.wanted, alike).items()}
-        direct = {new: old for old, new in sections(self.now, self.wanted, {}).items()} if self._now_at else {}
+        shown = {fact: new for new, fact in self.there.items()}
+        named = sections(self.now, self.wanted, shown, only_by_title=True) if self._now_at else {}
+        direct = {new: old for old, new in named.items()}
         self._targets: dict[tuple[int, int], int | None] = {}
         for file in range(len(NAMES)):
             self._targets[file, -1] = -1
@@ -262,6 +280,7 @@ class Judged:
                 at = direct.get(place)
                 if at is None and place in to_base:
                     at = self._now_at.get(to_base[place]) if self._now_at is not None else to_base[place]
+                    at = None if at in named else at  # each stands for one alone
                 self._targets[place] = at[1] if at else None
         self._meant = [
             {at for (of, _), at in self._targets.items() if of == file and at is not None} for file in range(len(NAMES))
@@ -279,7 +298,9 @@ class Judged:
         fact = self.there[new]
         if new.file == fact.file and self._targets[new.file, new.block.under] == fact.block.under:
             return False
-        if self._is_rearranged(fact.key):
+        if len(self.now.by_key[fact.key]) > 1 and exactly(self.now, fact) == exactly(self.wanted, new):
+            return False  # headings of one name, and copies under each: nothing tells them apart
+        if self.is_rearranged(fact.key):
             return False
         old = self.source.get(new)
         if old is None or old.file != fact.file:
@@ -339,7 +360,8 @@ class Judged:
         fact = self.there.get(new)
         if new in self.moved:
             return [Verdict("moved", _said(old), NAMES[new.file])]
-        is_respelt = fact and fact.block.raw == old.block.raw and normal(new.block.text) != normal(old.block.text)
+        is_as_it_was = fact and written(fact.block) == written(old.block)
+        is_respelt = is_as_it_was and normal(new.block.text) != normal(old.block.text)
         return [Verdict("reworded", _said(old), _said(new))] if is_respelt else []
 
 
@@ -368,7 +390,7 @@ class Index:
 
 
 def _said(fact: Fact) -> str:
-    return bare(fact.block.text)
+    return flat(fact.block.text) if fact.block.kind == "code" else bare(fact.block.text)
 
 
 def _unboxed(key: str) -> str:

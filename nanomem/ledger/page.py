@@ -17,7 +17,7 @@ from nanomem.ledger.lines import (
     still_open,
     with_comments,
 )
-from nanomem.ledger.state import Fact
+from nanomem.ledger.state import Fact, written
 from nanomem.wording import same
 
 
@@ -116,10 +116,10 @@ class Page:
 
     def _adopt_headings(self) -> None:
         """New titles and levels, where the owner has not changed the old ones."""
-        old = {block.raw for block in self._judged.base.files[self._file] if block.kind == "heading"}
+        old = {written(block) for block in self._judged.base.files[self._file] if block.kind == "heading"}
         for heading in self._judged.wanted.headings(self._file):
             at = self._judged.heading_target(self._file, heading)
-            if at is not None and self._blocks[at].raw in old:
+            if at is not None and written(self._blocks[at]) in old:
                 self._pieces[at] = Piece("heading", with_comments(self._wanted[heading], self._blocks[at]))
 
     def _write_news(self, stays: dict[int, int]) -> None:
@@ -128,6 +128,7 @@ class Page:
         is_flat = not judged.wanted.headings(self._file) and bool(judged.now.headings(self._file))
         section: int | None = judged.now.headings(self._file)[-1] if is_flat else -1
         anchors: dict[int | None, int | list[Piece]] = {}
+        ahead: dict[int, int] = {}  # facts written before one that they contradict
         for at, new in self._here.items():
             if at in stays:
                 there = stays[at]
@@ -144,11 +145,14 @@ class Page:
                 continue
             opposed = [judged.here[old] for old in judged.against.get(new, ())]
             there = next((fact.at for fact in opposed if self._stands_for(fact, new, section)), -1)
+            is_part = new.block.parent in ahead
+            there = ahead.get(new.block.parent, there)  # with what it belongs to
             if section is None:
                 self._write_in_new_section(new, raw)
             elif there >= 0:
-                self._before[there].append(Piece(new.block.kind, indented(raw, self._blocks[there].depth), fresh=True))
-                self._depths[at] = self._blocks[there].depth
+                ahead[at] = there
+                depth = self._depths[at] = self._depth(new) if is_part else self._blocks[there].depth
+                self._before[there].append(Piece(new.block.kind, indented(raw, depth), fresh=True))
                 anchors[section] = there
             else:
                 if section not in anchors:
@@ -159,17 +163,23 @@ class Page:
         """Gives a fact that stays where it is the proposal's spelling, if the owner has not changed it; returns how
         far it is indented."""
         block, piece, old = self._blocks[at], self._pieces[at], self._judged.source.get(new)
-        is_old = old is None or (old.block.raw == block.raw != new.block.raw and self._judged.is_at_home(old))
+        is_old = old is None or (
+            written(old.block) == written(block) != written(new.block)
+            and self._judged.is_at_home(old)
+            and not self._judged.is_rearranged(old.key)
+        )
         if piece is None or not is_old or (new.block.kind == "row") != (block.kind == "row"):
             return block.depth
         if old is None and not _is_fresh(piece):  # both have put it in
             return block.depth
-        depth = self._depth(new)
+        depth = self._depth(new) if new.block.parent >= 0 else block.depth
         self._rewrite(at, indented(with_comments(new.block, block), depth), new.block.kind)
         return depth
 
     def _stands_for(self, fact: Fact, new: Fact, section: int | None) -> bool:
-        return fact.file == self._file and fact.block.under == section and fits(new, fact)
+        """Whether a new fact can be written right before the one that it contradicts."""
+        is_beside = fact.file == self._file and fact.block.under == section and fits(new, fact)
+        return is_beside and self._judged.now.parent(fact) == self._judged.wanted.parent(new)
 
     def _raw(self, new: Fact) -> str | None:
         """How a fact is written that shall be put in; None for one that shall not."""
@@ -178,7 +188,7 @@ class Page:
         if new not in self._judged.moved:
             return None
         fact, old = self._judged.there[new], self._judged.source[new]
-        return with_comments(new.block if fact.block.raw == old.block.raw else fact.block, fact.block)
+        return with_comments(new.block if written(fact.block) == written(old.block) else fact.block, fact.block)
 
     def _depth(self, new: Fact) -> int:
         parent = new.block.parent

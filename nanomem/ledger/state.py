@@ -61,8 +61,18 @@ def _key(block: Block, keys: dict[str, str]) -> str:
     """What two spellings of a fact have in common; `keys` are those found so far."""
     key = keys.get(block.text)
     if key is None:
-        key = keys[block.text] = CODE + block.text.strip("`~ ") if block.kind == "code" else same(block.text)
+        key = keys[block.text] = code_key(block.text) if block.kind == "code" else same(block.text)
     return key
+
+
+def code_key(text: str) -> str:
+    """What two spellings of a code fence have in common."""
+    return CODE + " ".join(text.split()).strip("`~ ")
+
+
+def written(block: Block) -> str:
+    """A block but for its line end: the last line of a file may have none."""
+    return block.raw.rstrip()
 
 
 def pairs(old: State, olds: Sequence[Fact], new: State, news: Sequence[Fact]) -> dict[Fact, Fact]:
@@ -110,10 +120,14 @@ _Place = tuple[int, int]
 """A file, and a heading in it."""
 
 
-def sections(old: State, new: State, alike: dict[Fact, Fact]) -> dict[_Place, _Place]:
+def sections(old: State, new: State, alike: dict[Fact, Fact], *, only_by_title: bool = False) -> dict[_Place, _Place]:
     """Which headings are the same: by title, or else by most of the facts under them."""
     found: dict[_Place, _Place] = {}
     taken: set[_Place] = set()
+    for one, other in _same_named(old, new, alike):
+        if one not in found and other not in taken:
+            found[one] = other
+            taken.add(other)
     for file in range(len(NAMES)):
         for title in (_levelled, State.path, _last_of_path):
             titles: dict[object, list[_Place]] = defaultdict(list)
@@ -127,7 +141,7 @@ def sections(old: State, new: State, alike: dict[Fact, Fact]) -> dict[_Place, _P
                     taken.add(found[file, heading])
     counts: Counter[tuple[_Place, _Place]] = Counter()
     is_open = any((file, heading) not in found for file in range(len(NAMES)) for heading in old.headings(file))
-    for a, b in alike.items() if is_open else ():
+    for a, b in alike.items() if is_open and not only_by_title else ():
         if a.file == b.file:
             counts.update(
                 (one, other)
@@ -144,6 +158,27 @@ def sections(old: State, new: State, alike: dict[Fact, Fact]) -> dict[_Place, _P
                 found[one] = other
                 taken.add(other)
     return found
+
+
+def _same_named(old: State, new: State, alike: dict[Fact, Fact]) -> list[tuple[_Place, _Place]]:
+    """Where several headings have one name: those with the most facts in common right under them first."""
+    counts: Counter[tuple[_Place, _Place]] = Counter()
+    if _has_doubles(old) or _has_doubles(new):
+        counts.update(((a.file, a.block.under), (b.file, b.block.under)) for a, b in alike.items() if a.file == b.file)
+    named = [
+        (one, other)
+        for one, other in counts
+        if one[1] >= 0 and other[1] >= 0 and _levelled(old, *one) == _levelled(new, *other)
+    ]
+    return sorted(named, key=lambda pair: (-counts[pair], pair))
+
+
+def _has_doubles(state: State) -> bool:
+    return any(
+        len({_levelled(state, file, heading) for heading in headings}) < len(headings)
+        for file in range(len(NAMES))
+        if (headings := state.headings(file))
+    )
 
 
 def _levelled(state: State, file: int, heading: int) -> tuple[object, ...]:

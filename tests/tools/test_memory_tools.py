@@ -148,7 +148,7 @@ async def test_each_file_of_the_owner_can_be_changed(known: Known) -> None:
 async def test_others_write_their_own_memory(known: Known) -> None:
     """And nobody else's."""
     assert await known.use("write_file", ANNS, path="USER.md", content="Name: Bob\n") == (
-        "Saved (version 1).\n+ Name: Bob"
+        "Saved (version 2).\n+ Name: Bob"
     )
     assert known.stands("USER.md", ANNS).strip() == "Name: Bob"
     assert known.stands("USER.md") == "Name: Ann\n"

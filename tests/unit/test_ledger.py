@@ -313,6 +313,41 @@ def test_a_verdict_has_the_fact_on_one_line_without_marker_or_mark() -> None:
     assert [verdict.fact for verdict in told_of] == ["[ ] first", "second goes on", "| a | b |"]
 
 
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+def test_a_code_fence_goes_only_when_it_is_named_word_for_word(fence: str) -> None:
+    """Its lines may be parted in other ways; a plain text of the same words is another fact."""
+    code = f"{fence}\npays  30 euros\n{fence}\n"
+    base, proposal = f"{code}- cat Pus\n", "- cat Pus\n"
+    assert merged(base, proposal, None, Removal(f"{fence}\npays 30 euros\n{fence}", "old")) == proposal
+    assert merged(base, proposal, None, Removal("pays 30 euros", "old")) == base
+
+
+def test_a_last_line_without_an_end_is_the_same_line() -> None:
+    """The owner wrote behind it, and has not changed it."""
+    base, now = "- x is 5\n## Home", "- x is 5\n## Home\n- cat Pus\n"
+    assert merged(base, "- x is 5\n### Home\n", now) == "- x is 5\n### Home\n- cat Pus\n"
+
+
+def test_a_fact_before_one_that_it_contradicts_takes_along_what_belongs_to_it() -> None:
+    """And it goes there only if both belong to the same list item."""
+    text = merged("- Rent: 900 euros\n- cat Pus\n", "- Rent: 950 euros\n  - due on 3 May\n- cat Pus\n")
+    assert text == f"- Rent: 950 euros\n  - due on 3 May\n- Rent: 900 euros{CONTRADICTED}\n- cat Pus\n"
+    text = merged("- Flat\n  - Rent: 900 euros\n", "- Flat\n- Rent: 950 euros\n")
+    assert text == f"- Flat\n  - Rent: 900 euros{CONTRADICTED}\n- Rent: 950 euros\n"
+
+
+def test_of_headings_with_one_name_that_with_the_same_facts_is_the_same() -> None:
+    """The fact stays where it is."""
+    base = "- x is 5\n## Home\n# Work\n- y is 6\n"
+    assert merged(base, "# Work\n## Home\n# Work\n- y is 6\n") == base
+
+
+def test_a_label_that_several_facts_have_makes_no_contradiction() -> None:
+    """There may be a third one, also where the proposal has dropped only one of them."""
+    text = merged("- Dog: Rex\n- Dog: Pluto\n", "- Dog: Rex\n- Dog: Fido\n")
+    assert text == "- Dog: Rex\n- Dog: Fido\n- Dog: Pluto\n"
+
+
 # --- properties -----------------------------------------------------------------------------------------------------
 
 LINES = st.sampled_from(
