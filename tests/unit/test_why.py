@@ -94,6 +94,17 @@ async def test_what_a_person_wrote_is_by_hand(told: Told) -> None:
     assert await told.why("beer") == ["Likes beer (MEMORY.md)", "  by hand, since the newest version"]
 
 
+async def test_what_was_saved_first_and_summed_up_later(told: Told) -> None:
+    """The entry that covers the message by now is found, among many; one that does not is not named."""
+    trailers = {"Session": KEY, "Messages": "30-30", "Id": "a turn/c1", "By": ""}
+    await told.says(*(f"word {n}" for n in range(1, 30)), "remember that Minka is a cat", *("later",) * 30)
+    await told.version("agent", "- Minka is a cat\n", "+ Minka is a cat", trailers=trailers)
+    assert not any("history" in line for line in await told.why("Minka"))
+    for first in range(1, 61, 2):
+        await told.entry(first, first + 1, f"Of {first}.")
+    assert "  history 15: [2026-04-01 08:30] Of 29." in await told.why("Minka")
+
+
 async def test_what_nobody_says_is_not_made_up(told: Told) -> None:
     """A commit of somebody else, without a line."""
     await told.version("agent", "- Tea\n", "+ Tea")
