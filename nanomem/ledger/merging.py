@@ -10,6 +10,9 @@ from nanomem.ledger.state import State
 from nanomem.ledger.talk import memory_only
 from nanomem.versions import Removal, Verdict
 
+_MOST_TIMES = 4
+"""Where a line or a heading stands several times, a merge may leave something for the next: then it is done again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -34,9 +37,20 @@ def merge(
     if proposal == base:
         return Merged(current)
     keys: dict[str, str] = {}
-    old = State(base, keys)
+    old, wanted = State(base, keys), State(proposal, keys)
     now = old if current == base else State(current, keys)
-    judged = Judged(old, State(proposal, keys), now, removed)
+    merged = _merged(old, wanted, now, removed)
+    for _ in range(_MOST_TIMES):
+        after = State(merged.files, keys) if any(state.has_copies for state in (old, wanted, now)) else None
+        again = _merged(old, wanted, after, removed) if after else merged
+        if again.files == merged.files:
+            break
+        merged = Merged(again.files, (*merged.verdicts, *(v for v in again.verdicts if v not in merged.verdicts)))
+    return merged
+
+
+def _merged(old: State, wanted: State, now: State, removed: Sequence[Removal]) -> Merged:
+    judged = Judged(old, wanted, now, removed)
     texts = [Page(judged, file).text() for file in range(len(NAMES))]
     return Merged(MemoryFiles(*texts), tuple(judged.verdicts()))
 

@@ -39,6 +39,12 @@ class State:
         self._headings = [[at for at, block in enumerate(found) if block.kind == "heading"] for found in self.files]
         self._paths: dict[tuple[int, int], tuple[str, ...]] = {}
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether a fact, or a heading, stands there more than once."""
+        titles = [found[at].text for found, places in zip(self.files, self._headings, strict=True) for at in places]
+        return len(self.by_key) < len(self.facts) or len(set(titles)) < len(titles)
+
     def path(self, file: int, heading: int) -> tuple[str, ...]:
         """The titles of a heading and of those it is under."""
         if heading < 0:
