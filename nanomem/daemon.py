@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -166,11 +167,9 @@ class _Control:
 async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:
     """What a bus that was lost knew and the logs still tell: chats that changed their id, turns cut short."""
     for path in list(home.logs()):
-        records = await asyncio.to_thread(lambda log: list(read_all(log)), path)
-        key = await asyncio.to_thread(key_of, path)
-        if path != path_of(door.space(key), key):
+        if (key := await asyncio.to_thread(_key, path, door)) is None:
             continue
-        for record in records:
+        for record in await asyncio.to_thread(lambda log: list(read_all(log)), path):
             if isinstance(record, Alias):
                 await box.alias(key, record.key)
         conversation = await conversations.open(key)
@@ -187,9 +186,15 @@ async def _catch_up(base: Ground, door: TelegramDoor, parts: Core) -> None:
             await base.memory.history.repair(space)
     for path in list(base.home.logs()):
         with _whatever_is_wrong(path.name):
-            key = await asyncio.to_thread(key_of, path)
-            if path == path_of(door.space(key), key) and (await base.logs.load(door.space(key), key)).pending:
+            key = await asyncio.to_thread(_key, path, door)
+            if key is not None and (await base.logs.load(door.space(key), key)).pending:
                 await parts.consolidator.finish(await parts.conversations.open(key))
+
+
+def _key(path: Path, door: TelegramDoor) -> str | None:
+    """The session of a log; None where the file is not in its place."""
+    key = key_of(path)
+    return key if path == path_of(door.space(key), key) else None
 
 
 @contextmanager

@@ -95,6 +95,11 @@ class ToolSchema:
     description: str
     parameters: Mapping[str, Any]
 
+    @property
+    def text(self) -> str:
+        """All that a model is told, as it is counted."""
+        return f"{self.name}{self.description}{dict(self.parameters)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

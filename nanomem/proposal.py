@@ -64,19 +64,19 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
     entry = str(given["history_entry"]).strip()
     if not entry:
         raise ShowModel("`history_entry` is empty.")
-    update, changes = given.get("memory_update"), given.get("changes")
-    if update is None and changes is None:
+    update, wishes = given.get("memory_update"), given.get("changes")
+    if update is None and wishes is None:
         raise ShowModel(f"`{'changes' if schema is IN_CHANGES else 'memory_update'}` is missing.")
-    wanted = len(update or "") + sum(len(text) for found in _texts(changes or (), _EDIT) for text in found.values())
-    if wanted > LONGEST:
+    edits = _texts(wishes or (), _EDIT)
+    if len(update or "") + sum(len(text) for edit in edits for text in edit.values()) > LONGEST:
         raise ShowModel(f"What it shall be is longer than {LONGEST:,} characters.")
-    if changes and not any(_texts(changes, _EDIT)):
+    if wishes and not any(edits):
         raise ShowModel(f"`changes` has to be a list of objects with {', '.join(_EDIT)}.")
     return Distilled(
         history_entry=entry,
         key_facts=tuple(fact for fact in map(str.strip, given.get("key_facts", ())) if fact),
         memory_update=update,
-        changes=None if changes is None else tuple(Edit(**found) for found in _texts(changes, _EDIT)),
+        changes=None if wishes is None else tuple(Edit(**edit) for edit in edits),
         removed=tuple(
             Removal(found.get("fact", ""), found.get("reason", ""))
             for found in _texts(given.get("removed", ()), ("fact", "reason"))

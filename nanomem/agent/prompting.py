@@ -219,8 +219,7 @@ class Prompter:
 
     async def _schemas_cost(self) -> int:
         if self._schema_tokens is None:
-            text = "".join(f"{s.name}{s.description}{dict(s.parameters)}" for s in self._schemas)
-            self._schema_tokens = await self._tokenizer.count(text)
+            self._schema_tokens = await self._tokenizer.count("".join(schema.text for schema in self._schemas))
         return self._schema_tokens
 
 

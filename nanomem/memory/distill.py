@@ -88,9 +88,7 @@ class Distiller:
             memory=await beginning(known.memory, self._allowed // MEMORY_SHARE, self._tokenizer),
             stretch=text,
         )
-        size = await self._tokenizer.count(
-            f"{system}{prompt}{schema.name}{schema.description}{dict(schema.parameters)}"
-        )
+        size = await self._tokenizer.count(system + prompt + schema.text)
         request = Request(
             system=system,
             messages=(PromptMessage("user", prompt),),
@@ -117,12 +115,7 @@ class Distiller:
                 return await self._asker.ask(request)
             except CannotForce:
                 log.info("consolidation.not_forced", model=self._asker.model.name)
-                return await self._asker.ask(unforced(request))
+                return await self._asker.ask(replace(request, forced=None))
         except TooLong as error:
             self._calibration.too_small(self._asker.model.name)
             raise TellUser(error.text) from error
-
-
-def unforced(request: Request) -> Request:
-    """The same request, with the tool only offered."""
-    return replace(request, forced=None)
