@@ -1,0 +1,193 @@
+"""Who said what, and which facts and reasons a model must not take from it. Pure; what a secret is, it is told."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nanomem.evidence.comparing import Words, weight, words, words_of_fact
+from nanomem.evidence.reading import apart, is_yes, orders
+from nanomem.facts import FACTS, Block, MemoryFiles, blocks, facts
+from nanomem.ledger.talk import memory_only
+from nanomem.records import AssistantMessage, ToolMessage, UserMessage
+from nanomem.session import Said
+from nanomem.versions import Removal
+from nanomem.wording import same
+
+Finder = Callable[[str], frozenset[str]]
+
+
+def _no_secrets(text: str) -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The words of a stretch by whose they are, a set for each message.
+
+    `orders` are those of each sentence among the `quoted` that tells software what to remember; `names` are those of
+    the people who speak, and say nothing about who said the rest. `secrets_in` finds what a fact itself gives away.
+    """
+
+    own: frozenset[Words] = frozenset()
+    quoted: frozenset[Words] = frozenset()
+    answered: frozenset[Words] = frozenset()
+    orders: frozenset[Words] = frozenset()
+    names: Words = frozenset()
+    secrets: frozenset[str] = frozenset()
+    secrets_in: Finder = _no_secrets
+
+    def __or__(self, other: "Evidence") -> "Evidence":
+        return Evidence(
+            self.own | other.own,
+            self.quoted | other.quoted,
+            self.answered | other.answered,
+            self.orders | other.orders,
+            self.names | other.names,
+            self.secrets | other.secrets,
+            other.secrets_in if self.secrets_in is _no_secrets else self.secrets_in,
+        )
+
+
+def evidence_of(messages: Sequence[Said], secrets_in: Finder) -> Evidence:
+    """Who said what in these messages."""
+    own: list[str] = []
+    quoted: list[str] = []
+    answered: list[str] = []
+    names: list[str] = []
+    for at, message in enumerate(messages):
+        match message:
+            case UserMessage():
+                said, passed_on = apart(message)
+                own.append(said)
+                quoted.append(passed_on)
+                names.append(message.sender.name)
+            case AssistantMessage():
+                following = messages[at + 1] if at + 1 < len(messages) else None
+                is_endorsed = isinstance(following, UserMessage) and is_yes(apart(following)[0])
+                (own if is_endorsed else answered).append(message.content)
+            case ToolMessage():
+                quoted.append(message.content)
+    return Evidence(
+        own=_each(own),
+        quoted=_each(quoted),
+        answered=_each(answered),
+        orders=_each(order for text in quoted for order in orders(text)),
+        names=words("\n".join(names)),
+        secrets=frozenset(secret for text in (*own, *quoted, *answered) for secret in secrets_in(text)),
+        secrets_in=secrets_in,
+    )
+
+
+def _each(texts: Iterable[str]) -> frozenset[Words]:
+    return frozenset(map(words, texts)) - {frozenset()}
+
+
+def unfit(fact: str, known: Words, evidence: Evidence, strict: bool) -> str | None:
+    """Why a new fact may not be learnt: `secret`, `command`, `quoted`, with `strict` also `own words`; else None.
+
+    `known` are the words of what is known already. Not strict, what is passed on may be learnt, but for what it tells
+    software to remember.
+    """
+    if any(_holds(fact, secret) for secret in evidence.secrets) or evidence.secrets_in(fact):
+        return "secret"
+    if re.match(r"/\w", same(fact)):
+        return "command"
+    said = words_of_fact(fact) - evidence.names
+    ours = known.union(*evidence.own)
+    if _is_ordered(said, ours, [known, *evidence.own], evidence.orders):
+        return "quoted"
+    if strict and _is_from(evidence.quoted, said, ours):
+        return "quoted"
+    return "own words" if strict and _is_from(evidence.quoted | evidence.answered, said, ours) else None
+
+
+def _is_from(others: Iterable[Words], said: Words, ours: Words) -> bool:
+    """Whether one of these messages has more of its words, alone, than the person and what is known have together.
+
+    One word in common is chance.
+    """
+    least = max(weight(said & ours), weight({"word"}))
+    return any(weight(said & other - ours) > least for other in others)
+
+
+def _is_ordered(said: Words, ours: Words, sources: Sequence[Words], given: Iterable[Words]) -> bool:
+    """Whether it comes from a sentence that tells software what to remember: most of its words are from there, and
+    no single message of the person, nor what is known, has most of those."""
+    for order in given:
+        theirs = said & order
+        is_most = weight(theirs) > weight(said & ours - order)
+        if is_most and not any(2 * weight(theirs & source) > weight(theirs) for source in sources):
+            return True
+    return False
+
+
+_SHORT = 8
+"""A secret of fewer letters and digits, or without a digit, must stand in a fact as words of its own."""
+
+
+def _holds(fact: str, secret: str) -> bool:
+    """Whether the secret is in the fact, whatever space, dash or case is put in or left out."""
+    core = _core(secret)
+    if len(core) < 3:
+        return secret in fact
+    if len(core) >= _SHORT and any(map(str.isdigit, core)):
+        return core in _core(fact)
+    if secret.isalpha():
+        return bool(re.search(rf"(?<![^\W_]){re.escape(secret)}(?![^\W_])", fact))
+    spaced = r"[\W_]*".join(map(re.escape, core))
+    return bool(re.search(rf"(?<![^\W_]){spaced}(?![^\W_])", unicodedata.normalize("NFKC", fact).casefold()))
+
+
+def _core(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def screened(
+    base: MemoryFiles, proposal: MemoryFiles, evidence: Evidence, strict: bool
+) -> tuple[MemoryFiles, list[tuple[str, str]]]:
+    """The proposal without what is new in it and unfit, and (reason, fact) of each. A fact of the base is never unfit;
+    where nothing is, the proposal is as it was."""
+    old = [fact for text in base.by_name.values() for fact in facts(text)]
+    had, known = {same(fact) for fact in old}, words("\n".join(old))
+    refused: list[tuple[str, str]] = []
+
+    def cleared(text: str, before: str) -> str:
+        found = blocks(memory_only(text, before))
+        reasons = [
+            unfit(block.text, known, evidence, strict) if block.kind in FACTS and same(block.text) not in had else None
+            for block in found
+        ]
+        if not any(reasons):
+            return text
+        refused.extend((reason, block.text) for reason, block in zip(reasons, found, strict=True) if reason)
+        return cleared(_without(found, [bool(reason) for reason in reasons]), before)
+
+    files = replace(
+        proposal,
+        soul=cleared(proposal.soul, base.soul),
+        user=cleared(proposal.user, base.user),
+        memory=cleared(proposal.memory, base.memory),
+    )
+    return files, refused
+
+
+def _without(found: Sequence[Block], gone: Sequence[bool]) -> str:
+    """The file without those blocks, and with a pause in their place where their neighbours would become one."""
+    kept = [block.text for block, is_gone in zip(found, gone, strict=True) if block.kind in FACTS and not is_gone]
+    text = "".join("" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
+    if facts(text) == kept:
+        return text
+    return "".join("\n\n" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
+
+
+def founded(removed: Sequence[Removal], evidence: Evidence, known: Words) -> list[Removal]:
+    """The removals whose reason is not one that was only passed on. The assistant's own reasons are no matter here."""
+    return [removal for removal in removed if not _is_passed_on(removal.reason, evidence, known)]
+
+
+def _is_passed_on(reason: str, evidence: Evidence, known: Words) -> bool:
+    said = words_of_fact(reason) - evidence.names
+    ours = known.union(*evidence.own)
+    ordered = _is_ordered(said, ours, [known, *evidence.own], evidence.orders)
+    return ordered or _is_from(evidence.quoted, said, ours)
