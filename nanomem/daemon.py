@@ -28,7 +28,7 @@ from nanomem.ports import Channel, Clock
 from nanomem.records import Alias
 from nanomem.settings import Settings
 from nanomem.spaces import Spaces
-from nanomem.stores import counters, inbox, pairing
+from nanomem.stores import counters, diary, inbox, pairing
 from nanomem.stores.database import Database
 from nanomem.stores.received import ReceivedFiles
 from nanomem.stores.session_log import key_of, path_of, read_all
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 STOP_WITHIN_S = 30.0
 WARM_UP_AFTER_S = 0.3
-TABLES = (inbox.TABLES, counters.TABLES, pairing.TABLES)
+TABLES = (inbox.TABLES, counters.TABLES, pairing.TABLES, diary.TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,11 @@ class Daemon:
                 answering = group.create_task(self.loop.run())
                 warming = group.create_task(self._warm_up())
                 pushing = group.create_task(self.pusher.run())
+                dreaming = group.create_task(self.core.dreams.run())
                 log.info("daemon.ready", pid=os.getpid(), channels=[channel.name for channel in channels])
                 await until
                 log.info("daemon.stopping")
-                for task in (*taking, warming, pushing):
+                for task in (*taking, warming, pushing, dreaming):
                     task.cancel()
                 self.bus.close()
                 self.core.background.close()
@@ -104,7 +105,7 @@ async def assembled(
             lambda code: codes.is_valid(code, clock.now()),
             codes.spend,
         )
-        parts = core(base, door.space, counters.SqliteMeter(database))
+        parts = core(base, door.space, counters.SqliteMeter(database), diary.SqliteDiary(database))
         outside: list[Channel] = []
 
         async def moved(old: str, new: str) -> None:
@@ -157,9 +158,9 @@ class _Control:
                 telegram = next(iter(self.outside), None)
                 states = {"telegram": reports.channel_state(self.telegram_enabled, telegram)}
                 model, today = self.core.asker.model.name, await self.core.asker.spent_today()
-                counts = await self.box.counts()
+                counts, dreams = await self.box.counts(), reports.dreaming(*await self.core.dreams.report())
                 return await asyncio.to_thread(
-                    reports.compose, self.home.path, model, os.getpid(), states, counts, today
+                    reports.compose, self.home.path, model, os.getpid(), states, counts, today, dreams
                 )
         raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
 

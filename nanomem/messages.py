@@ -110,6 +110,11 @@ class Usage:
     cached_tokens: int = 0
     cost_usd: float = 0.0
 
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.prompt_tokens + self.completion_tokens
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.prompt_tokens + other.prompt_tokens,

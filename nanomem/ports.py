@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nanomem.entries import Entry
 from nanomem.facts import MemoryFiles
 from nanomem.messages import Attachment, Image, Inbound, Outbound, Reply, Request, ToolSchema, Usage
 from nanomem.records import Record
-from nanomem.session import Session
+from nanomem.session import Said, Session
 from nanomem.spaces import Space
 from nanomem.versions import Kind, Removal, Verdict, Version
 
@@ -185,6 +185,15 @@ class SessionLog(Protocol):
         A write that failed half-way may leave a torn line, which reading passes over.
         """
 
+    async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
+        """Those of a session from one `n` to another, both included, at most some thousands; damage is passed over.
+
+        Raises CannotStore: the log cannot be read.
+        """
+
+    async def keys(self, space: Space) -> Sequence[str]:
+        """The sessions that have a log there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Queued:
@@ -246,14 +255,85 @@ class Inbox(Protocol):
         """New chat to old."""
 
 
+Purpose = Literal["talk", "dream"]
+"""What tokens are spent on: answering and remembering, or learning in Dreams."""
+
+
 class Meter(Protocol):
     """Tokens and cost by day, kept on disk. Raises as Inbox does."""
 
-    async def spend(self, day: str, usage: Usage) -> None:
+    async def spend(self, day: str, usage: Usage, purpose: Purpose = "talk") -> None:
         """Adds to a day (YYYY-MM-DD in the settings' zone)."""
 
-    async def spent(self, day: str) -> Usage:
-        """What that day has cost so far."""
+    async def spent(self, day: str, purpose: Purpose | None = None) -> Usage:
+        """What that day has cost so far: all of it, or what went into one purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The receipt of one Dream: what it read (history entries, and messages that are in no entry yet), what it cost,
+    what became of the facts, and how many of those proposed were not fit to be learnt. `version` is None where
+    nothing changed; `reason` is why it stopped before its end, empty if it did not."""
+
+    space: str
+    at: datetime
+    entries: int = 0
+    messages: int = 0
+    usage: Usage = field(default_factory=Usage)
+    new: int = 0
+    reworded: int = 0
+    out: int = 0
+    refused: int = 0
+    version: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """What Dream could not read: `batch` names it in words for people."""
+
+    space: str
+    batch: str
+    reason: str
+    at: datetime
+
+
+class Diary(Protocol):
+    """What is kept of Dreams beside what they wrote: when one was due, what failed, what each has cost.
+
+    Every method is one transaction, on disk when it returns. Raises as Inbox does. Losing it costs no fact: at worst
+    a run comes a day late, or something is tried three times more.
+    """
+
+    async def due(self) -> datetime | None:
+        """When the newest scheduled run was due that has been made; None at first."""
+
+    async def set_due(self, moment: datetime) -> None:
+        """Notes that the run which was due then is made."""
+
+    async def attempts(self, space: str) -> Mapping[str, int]:
+        """How often each batch has been begun that is not done."""
+
+    async def attempt(self, space: str, batch: str) -> int:
+        """Counts a beginning, and returns how many there were with it."""
+
+    async def give_back(self, space: str, batches: Sequence[str]) -> None:
+        """Takes one beginning of each back: it was interrupted by a clean stop."""
+
+    async def done(self, space: str, batches: Sequence[str]) -> None:
+        """Forgets the beginnings of these."""
+
+    async def pass_over(self, passed: PassedOver) -> None:
+        """Notes that a batch will not be read, and forgets its beginnings."""
+
+    async def passed_over(self, space: str | None = None) -> Sequence[PassedOver]:
+        """The newest hundred, of one space or of all, the newest first."""
+
+    async def note(self, run: Run) -> None:
+        """Keeps a receipt; of each space the newest hundred stay."""
+
+    async def runs(self, space: str | None = None, most: int = 1) -> Sequence[Run]:
+        """The newest receipts, of one space or of all, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +440,12 @@ class History(Protocol):
 
     async def repair(self, space: Space) -> bool:
         """Makes what is only a view of the entries fit them again; whether that was needed."""
+
+    async def dreamt(self, space: Space) -> int:
+        """The newest cursor that Dream has noted; 0 if there is none that can be read."""
+
+    async def set_dreamt(self, space: Space, cursor: int) -> None:
+        """Notes that Dream has read up to there. Raises CannotStore, Stop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,28 +22,29 @@ LONGEST = 250_000
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+|\s*")
 _COMMENT = re.compile(r"<!--.*?-->")
 _DESCRIPTION = "Save what this part of the conversation was about, and what the memory shall be."
-_TEXTS = {"type": "array", "items": {"type": "string"}}
+TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
-def _objects(*names: str) -> dict[str, Any]:
+def objects(*names: str) -> dict[str, Any]:
+    """The JSON Schema of a list of objects that have texts under these names."""
     properties = {name: {"type": "string"} for name in names}
     return {"type": "array", "items": {"type": "object", "properties": properties}}
 
 
-_REMOVED = _objects("fact", "reason")
+REMOVED = objects("fact", "reason")
 _EDIT = tuple(field.name for field in fields(Edit))
-_CHANGES = _objects(*_EDIT)
-_LOOSE = {"type": "array", "items": {}}
+_CHANGES = objects(*_EDIT)
+LOOSE = {"type": "array", "items": {}}
 
 WHOLE = tool_schema(
     NAME,
     _DESCRIPTION,
     {"history_entry": "what it was about", "memory_update": "the whole new text of the memory"},
-    key_facts=_TEXTS,
-    removed=_REMOVED,
+    key_facts=TEXTS,
+    removed=REMOVED,
 )
 IN_CHANGES = tool_schema(
-    NAME, _DESCRIPTION, {"history_entry": "what it was about", "changes": _CHANGES}, key_facts=_TEXTS, removed=_REMOVED
+    NAME, _DESCRIPTION, {"history_entry": "what it was about", "changes": _CHANGES}, key_facts=TEXTS, removed=REMOVED
 )
 
 
@@ -67,7 +68,7 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
     update, wishes = given.get("memory_update"), given.get("changes")
     if update is None and wishes is None:
         raise ShowModel(f"`{'changes' if schema is IN_CHANGES else 'memory_update'}` is missing.")
-    edits = _texts(wishes or (), _EDIT)
+    edits = texts(wishes or (), _EDIT)
     if len(update or "") + sum(len(text) for edit in edits for text in edit.values()) > LONGEST:
         raise ShowModel(f"What it shall be is longer than {LONGEST:,} characters.")
     if wishes and not any(edits):
@@ -77,34 +78,41 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
         key_facts=tuple(fact for fact in map(str.strip, given.get("key_facts", ())) if fact),
         memory_update=update,
         changes=None if wishes is None else tuple(Edit(**edit) for edit in edits),
-        removed=tuple(
-            Removal(found.get("fact", ""), found.get("reason", ""))
-            for found in _texts(given.get("removed", ()), ("fact", "reason"))
-        ),
+        removed=removals_in(given.get("removed", ())),
     )
+
+
+def removals_in(items: Sequence[Any]) -> tuple[Removal, ...]:
+    """What shall go, of a list of objects with `fact` and `reason`."""
+    return tuple(Removal(found.get("fact", ""), found.get("reason", "")) for found in texts(items, ("fact", "reason")))
 
 
 def _loosened(schema: ToolSchema) -> ToolSchema:
     """The schema with either way to say what the memory shall be, and with lists of anything in place of lists of
     objects: one bad item does not spoil the others."""
     properties = {**schema.parameters["properties"], "memory_update": {"type": "string"}}
-    loose = {name: _LOOSE for name in ("removed", "changes")}
+    loose = {name: LOOSE for name in ("removed", "changes")}
     return ToolSchema(
         schema.name, schema.description, {"properties": properties | loose, "required": ["history_entry"]}
     )
 
 
-def _texts(items: Sequence[Any], known: Sequence[str]) -> list[dict[str, str]]:
-    """The texts under known names of each object among the items; the whole list may be one text of JSON."""
-    if len(items) == 1 and isinstance(items[0], str):
-        with suppress(ValueError, RecursionError):
-            parsed = json.loads(items[0])
-            items = parsed if isinstance(parsed, list) else [parsed]
+def texts(items: Sequence[Any], known: Sequence[str]) -> list[dict[str, str]]:
+    """The texts under known names of each object among the items."""
     return [
         {name: _text(item[name]) for name in known if item.get(name) is not None}
-        for item in items
+        for item in opened(items)
         if isinstance(item, Mapping)
     ]
+
+
+def opened(items: Sequence[Any]) -> Sequence[Any]:
+    """The items of a list that may be one text of JSON."""
+    if len(items) == 1 and isinstance(items[0], str) and items[0].lstrip()[:1] in ("[", "{"):
+        with suppress(ValueError, RecursionError):
+            parsed = json.loads(items[0])
+            return parsed if isinstance(parsed, list) else [parsed]
+    return items
 
 
 def _text(value: Any) -> str:

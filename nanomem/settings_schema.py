@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta, Struct
 
+from nanomem.cron import next_after
 from nanomem.errors import Misuse
 
 
@@ -112,6 +113,15 @@ class Dream(Struct, frozen=True):
     quiet_s: Seconds = 3600
     model: str = ""
     daily_token_limit: Count = 200_000
+
+    def __post_init__(self) -> None:
+        try:
+            next_after(self.schedule, UTC, datetime.now(UTC))
+        except ValueError as error:
+            raise Misuse(
+                f"agents.dream.schedule = {self.schedule!r} is no cron expression ({error}); "
+                'it has five fields, e.g. "0 4 * * *" for four in the morning.'
+            ) from None
 
 
 class Agents(Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ from nanomem import __version__
 from nanomem.errors import CannotStore
 from nanomem.facts import facts
 from nanomem.messages import Usage
-from nanomem.ports import Channel
+from nanomem.ports import Channel, PassedOver, Run
+from nanomem.records import stamp
 from nanomem.stores.memory_files import open_regular
 from nanomem.stores.repository import ids, repositories
 
 _NOTHING = {"waiting": 0, "undelivered": 0, "set_aside": 0}
+_NO_DREAM: Mapping[str, Any] = {"last": None, "next": None, "runs": [], "passed_over": []}
 _LAST_LINE = 1024 * 1024
 _LARGEST_NUMBER = 2**63
 
@@ -26,6 +29,7 @@ def compose(
     channels: Mapping[str, Mapping[str, Any]],
     counts: Mapping[str, int] | None = None,
     today: Usage | None = None,
+    dream: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The object that `status --json` prints. Blocks on files; `pid` is None without a daemon."""
     roots = list(_roots(home))
@@ -44,13 +48,37 @@ def compose(
             "cursor": sum(_cursor(root / "memory" / "history.jsonl") for root in roots),
             "dream_cursor": sum(_number(root / "memory" / ".dream_cursor") for root in roots),
         },
-        "dream": {"last": None, "next": None},
+        "dream": dict(dream or _NO_DREAM),
         "today": {
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
             "cached_tokens": spent.cached_tokens,
             "cost_usd": round(spent.cost_usd, 6),
         },
+    }
+
+
+def dreaming(runs: Sequence[Run], passed: Sequence[PassedOver], due: datetime | None) -> dict[str, Any]:
+    """What there is to say of Dreams: when the newest run was, the newest receipts, and what could not be read."""
+    return {
+        "last": stamp(runs[0].at) if runs else None,
+        "next": stamp(due) if due else None,
+        "runs": [_receipt(run) for run in runs],
+        "passed_over": [
+            {"space": one.space, "batch": one.batch, "reason": one.reason, "at": stamp(one.at)} for one in passed
+        ],
+    }
+
+
+def _receipt(run: Run) -> dict[str, Any]:
+    names = ("entries", "messages", "new", "reworded", "out", "refused", "version", "reason")
+    return {
+        "space": run.space,
+        "at": stamp(run.at),
+        **{name: getattr(run, name) for name in names},
+        "prompt_tokens": run.usage.prompt_tokens,
+        "completion_tokens": run.usage.completion_tokens,
+        "cost_usd": round(run.usage.cost_usd, 6),
     }
 
 

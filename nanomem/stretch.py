@@ -118,14 +118,16 @@ def _plain(name: str) -> str:
     return " ".join("".join(" " if c in "()[]:" else c for c in name).split())[:64]
 
 
-def raw_entries(messages: Sequence[Said], session: str, zone: tzinfo, limit: int) -> list[Entry]:
+def raw_entries(
+    messages: Sequence[Said], session: str, zone: tzinfo, limit: int, *, named: bool = False
+) -> list[Entry]:
     """The stretch word by word, cut between messages into entries of at most `limit` tokens; a message that is
-    longer alone is split. Line breaks in a message are spaces."""
+    longer alone is split. Line breaks in a message are spaces. With `named`, it says who speaks, as in `as_text`."""
     entries: list[Entry] = []
     part: list[tuple[Said, str]] = []
     size = 0
     for message in messages:
-        for line, tokens in _pieces(message, zone, limit):
+        for line, tokens in _pieces(message, zone, limit, _speaker(message) if named else ""):
             if part and size + tokens > limit:
                 entries.append(_raw(part, session))
                 part, size = [], 0
@@ -148,16 +150,17 @@ def _raw(part: Sequence[tuple[Said, str]], session: str) -> Entry:
     )
 
 
-def _pieces(message: Said, zone: tzinfo, limit: int) -> Iterator[tuple[str, int]]:
+def _pieces(message: Said, zone: tzinfo, limit: int, speaker: str) -> Iterator[tuple[str, int]]:
     """The lines of one message, with their tokens: one, unless it is too long. A token is at least a byte, so a piece
     of so many bytes is never too long."""
     text = message.content.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    head = _head(message, zone, speaker)
     tokens, room = max(message.tokens, 1) + _HEAD_TOKENS, max(limit - _HEAD_TOKENS, 4)
     if tokens <= limit:
-        yield f"{_head(message, zone)}: {text}", tokens
+        yield f"{head}: {text}", tokens
         return
     data = text.encode("utf-8", "replace")
     while data:
         piece = data[:room].decode("utf-8", "ignore")
-        yield f"{_head(message, zone)}: {piece}", limit
+        yield f"{head}: {piece}", limit
         data = data[len(piece.encode()) :]

@@ -30,7 +30,7 @@ from nanomem.messages import (
     ToolSchema,
     Usage,
 )
-from nanomem.ports import Change, Channel, Origin, Queued, Receipt, Skill, Taker, Update
+from nanomem.ports import Change, Channel, Origin, PassedOver, Purpose, Queued, Receipt, Run, Skill, Taker, Update
 from nanomem.records import Record
 from nanomem.session import Said, Session, replay
 from nanomem.spaces import Space
@@ -229,9 +229,13 @@ class FakeSessionLog:
         self.records[space.name, key].extend(records)
 
     async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
-        """Those from one `n` to another, both included."""
+        """See the port."""
         said = [found for found in self.records[space.name, key] if isinstance(found, Said)]
         return [message for message in said if first <= message.n <= last]
+
+    async def keys(self, space: Space) -> Sequence[str]:
+        """See the port."""
+        return sorted(key for (name, key), records in self.records.items() if name == space.name and records)
 
 
 class FakeInbox:
@@ -328,14 +332,75 @@ class FakeMeter:
 
     def __init__(self) -> None:
         self.days: dict[str, Usage] = {}
+        self.purposes: dict[tuple[str, Purpose], Usage] = {}
 
-    async def spend(self, day: str, usage: Usage) -> None:
+    async def spend(self, day: str, usage: Usage, purpose: Purpose = "talk") -> None:
         """See the port."""
         self.days[day] = self.days.get(day, Usage()) + usage
+        self.purposes[day, purpose] = self.purposes.get((day, purpose), Usage()) + usage
 
-    async def spent(self, day: str) -> Usage:
+    async def spent(self, day: str, purpose: Purpose | None = None) -> Usage:
         """See the port."""
-        return self.days.get(day, Usage())
+        return self.purposes.get((day, purpose), Usage()) if purpose else self.days.get(day, Usage())
+
+
+class FakeDiary:
+    """Dreams' beginnings and receipts in memory."""
+
+    def __init__(self) -> None:
+        self.moment: datetime | None = None
+        self.begun: dict[tuple[str, str], int] = {}
+        self.passed: list[PassedOver] = []
+        self.kept: list[Run] = []
+
+    async def due(self) -> datetime | None:
+        """See the port."""
+        return self.moment
+
+    async def set_due(self, moment: datetime) -> None:
+        """See the port."""
+        self.moment = moment.replace(microsecond=0)
+
+    async def attempts(self, space: str) -> Mapping[str, int]:
+        """See the port."""
+        return {batch: count for (name, batch), count in self.begun.items() if name == space}
+
+    async def attempt(self, space: str, batch: str) -> int:
+        """See the port."""
+        self.begun[space, batch] = self.begun.get((space, batch), 0) + 1
+        return self.begun[space, batch]
+
+    async def give_back(self, space: str, batches: Sequence[str]) -> None:
+        """See the port."""
+        for batch in batches:
+            if (space, batch) in self.begun:
+                self.begun[space, batch] = max(self.begun[space, batch] - 1, 0)
+
+    async def done(self, space: str, batches: Sequence[str]) -> None:
+        """See the port."""
+        for batch in batches:
+            self.begun.pop((space, batch), None)
+
+    async def pass_over(self, passed: PassedOver) -> None:
+        """See the port."""
+        self.passed = [replace(passed, at=passed.at.replace(microsecond=0)), *self.passed]
+        for old in [at for at, kept in enumerate(self.passed) if kept.space == passed.space][100:]:
+            del self.passed[old]
+        await self.done(passed.space, [passed.batch])
+
+    async def passed_over(self, space: str | None = None) -> Sequence[PassedOver]:
+        """See the port."""
+        return [passed for passed in self.passed if space in (None, passed.space)][:100]
+
+    async def note(self, run: Run) -> None:
+        """See the port."""
+        self.kept = [replace(run, at=run.at.replace(microsecond=0)), *self.kept]
+        for old in [at for at, kept in enumerate(self.kept) if kept.space == run.space][100:]:
+            del self.kept[old]
+
+    async def runs(self, space: str | None = None, most: int = 1) -> Sequence[Run]:
+        """See the port."""
+        return [run for run in self.kept if space in (None, run.space)][:most]
 
 
 class FakeMemory:
@@ -454,6 +519,7 @@ class FakeHistory:
 
     def __init__(self) -> None:
         self.entries: dict[str, list[Entry]] = defaultdict(list)
+        self.cursors: dict[str, int] = {}
         self.fails: list[Exception] = []
 
     async def append(self, space: Space, entries: Sequence[Entry]) -> list[Entry]:
@@ -480,6 +546,14 @@ class FakeHistory:
     async def repair(self, space: Space) -> bool:
         """See the port; there is no view."""
         return False
+
+    async def dreamt(self, space: Space) -> int:
+        """See the port."""
+        return self.cursors.get(space.name, 0)
+
+    async def set_dreamt(self, space: Space, cursor: int) -> None:
+        """See the port."""
+        self.cursors[space.name] = cursor
 
 
 class FakeSkills:

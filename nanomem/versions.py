@@ -3,16 +3,19 @@
 Pure. A message is a subject `[kind] ...`, a line for each fact, and trailers; it reads back as it was written.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
+from urllib.parse import quote, unquote
 
 What = Literal["new", "reworded", "moved", "removed", "kept"]
 Kind = Literal["consolidation", "Dream", "agent", "manual", "restore"]
 
 TRAILERS = ("Session", "Messages", "History", "Inbound", "By", "Id", "Undoes")
 _LONGEST_SUBJECT = 100
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,14 @@ class Verdict:
     detail: str = ""
 
 
+class Stretch(NamedTuple):
+    """Messages of a session, by their first and last `n`, both included."""
+
+    session: str
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One change of a space's memory. `number` counts from 1, the oldest; `id` is the commit's hash."""
@@ -56,6 +67,29 @@ class Version:
     def kind(self) -> str:
         """What made it: `consolidation`, `Dream`, `agent`, `manual`, `restore`."""
         return self.subject.partition("]")[0].lstrip("[")
+
+    @property
+    def read_through(self) -> int:
+        """The last history entry that it was made from; 0 for none."""
+        found = _RANGE.fullmatch(self.trailers.get("History", ""))
+        return int(found[2] or found[1]) if found else 0
+
+    @property
+    def heard(self) -> list[Stretch]:
+        """The messages that it was made from."""
+        sessions, ranges = self.trailers.get("Session", ""), self.trailers.get("Messages", "").split(", ")
+        named = [sessions] if len(ranges) == 1 else [unquote(session) for session in sessions.split(", ")]
+        found = [(session, _RANGE.fullmatch(text)) for session, text in zip(named, ranges, strict=False)]
+        return [Stretch(session, int(a[1]), int(a[2] or a[1])) for session, a in found if session and a]
+
+
+def of_messages(stretches: Sequence[Stretch]) -> dict[str, str]:
+    """The trailers that name the messages a version was made from; of several sessions a list each."""
+    sessions = [stretch.session for stretch in stretches]
+    if len(sessions) > 1:
+        sessions = [quote(session, safe=":") for session in sessions]
+    ranges = [f"{stretch.first}-{stretch.last}" for stretch in stretches]
+    return {"Session": ", ".join(sessions), "Messages": ", ".join(ranges)} if ranges else {}
 
 
 def line(verdict: Verdict) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,19 +17,28 @@ from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
 from nanomem.budget import Calibration
+from nanomem.cron import next_after
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory import commands as memory_commands
+from nanomem.memory.calling import Caller, CallLimits
 from nanomem.memory.clearing import Clearing
 from nanomem.memory.consolidate import Consolidator, When
 from nanomem.memory.decisions import Decisions
-from nanomem.memory.distill import CallLimits, Distiller
+from nanomem.memory.distill import Distiller
+from nanomem.memory.dream import Dreamer
+from nanomem.memory.dream_commands import DreamCommands
+from nanomem.memory.dreams import Dreams
+from nanomem.memory.learning import Learner
 from nanomem.memory.pushing import Pusher
+from nanomem.memory.rights import Rights
+from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
 from nanomem.memory.writer import MemoryWriter
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
-from nanomem.ports import Clock, Meter, Model
+from nanomem.ports import Clock, Diary, Meter, Model, Purpose
+from nanomem.secrecy import secrets_in
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores.history import JsonlHistory
@@ -104,9 +113,10 @@ class Core:
     memory: asked.Parts
     consolidator: Consolidator
     background: Background
+    dreams: Dreams
 
 
-def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter) -> Core:
+def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: Diary) -> Core:
     """The parts that answer; `space_of` is the space of an address."""
     settings, clock, memory, timezone = ground.settings, ground.clock, ground.memory, ground.memory.zone
     defaults, tokenizer = settings.agents.defaults, O200kTokenizer()
@@ -129,22 +139,65 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter) -> Core
     conversations = Conversations(space_of, ground.logs, tokenizer, clock)
     background = Background()
 
-    given = settings.agents.consolidation
-    other = asker.model if given.model in ("", defaults.model) else _model(ground, given.model)
-    calls = CallLimits(defaults.budget, defaults.max_completion_tokens, defaults.temperature, timezone)
-    quiet = Asker(other, meter, clock, timezone, daily, advice="")
-    counted = Calibration()  # its own: its requests are counted as they are, those of a turn as a sum of parts
-    distiller = Distiller(calls, quiet, counted, templates, tokenizer, clock)
-    raw_limit = min(LARGEST_RAW_ENTRY, defaults.budget // 2)
-    decisions = Decisions(distiller, memory.memory, memory.versions, memory.history, clock, raw_limit)
-    consolidator = Consolidator(_when(settings), asker.model.name, prompter, decisions, background)
+    frame = _Frame(ground, meter, templates, tokenizer, asker.model, conversations, background)
+    dreams = _dreams(frame, diary)
+    consolidator = _consolidator(frame, prompter, dreams)
 
     rounds = defaults.max_tool_iterations
     note = templates.render("limit", rounds=rounds)
     runner = Runner(asker, prompter, toolbox, clock, rounds, note, consolidator.relieve)
-    more = (*Clearing(conversations, consolidator).commands, *memory_commands.commands(memory, space_of))
-    commands = Commands(conversations, prompter, asker, memory.memory, more)
-    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background)
+    dreaming = DreamCommands(dreams, memory, Rights(space_of))
+    clearing = Clearing(conversations, consolidator)
+    more = (*clearing.commands, *memory_commands.commands(memory, space_of), *dreaming.commands)
+    commands = Commands(conversations, prompter, asker, memory.memory, more, dreaming.status)
+    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background, dreams)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What all work beside the conversations shares; `model` is the conversations' own."""
+
+    ground: Ground
+    meter: Meter
+    templates: JinjaTemplates
+    tokenizer: O200kTokenizer
+    model: Model
+    conversations: Conversations
+    background: Background
+
+    def caller(self, model: str, tokens: int, purpose: Purpose) -> Caller:
+        """Who asks that model, or the conversations' own for none, within `tokens` a day."""
+        defaults, zone = self.ground.settings.agents.defaults, self.ground.memory.zone
+        other = self.model if model in ("", defaults.model) else _model(self.ground, model)
+        daily = DailyLimits(tokens, defaults.daily_cost_limit_usd, purpose)
+        asker = Asker(other, self.meter, self.ground.clock, zone, daily, advice="")
+        limits = CallLimits(defaults.budget, defaults.max_completion_tokens, defaults.temperature, zone)
+        # Its own factors: its requests are counted as they are, those of a turn as a sum of parts.
+        return Caller(limits, asker, Calibration(), self.tokenizer)
+
+
+def _consolidator(frame: _Frame, prompter: Prompter, dreams: Dreams) -> Consolidator:
+    settings, memory, clock = frame.ground.settings, frame.ground.memory, frame.ground.clock
+    defaults = settings.agents.defaults
+    caller = frame.caller(settings.agents.consolidation.model, defaults.daily_token_limit, "talk")
+    distiller = Distiller(caller, frame.templates, frame.tokenizer, clock)
+    raw_limit = min(LARGEST_RAW_ENTRY, defaults.budget // 2)
+    decisions = Decisions(distiller, memory.memory, memory.versions, memory.history, clock, raw_limit, secrets_in)
+    written = dreams.written if settings.agents.dream.enabled else lambda space: None
+    return Consolidator(_when(settings), frame.model.name, prompter, decisions, frame.background, written)
+
+
+def _dreams(frame: _Frame, diary: Diary) -> Dreams:
+    ground, memory = frame.ground, frame.ground.memory
+    given, clock = ground.settings.agents.dream, ground.clock
+    caller = frame.caller(given.model, 0, "dream")  # a run that has begun is ended: it minds its allowance itself
+    learner = Learner(caller, frame.templates, frame.tokenizer, clock, given.daily_token_limit)
+    quiet = timedelta(seconds=given.quiet_s)
+    unread = Unread(memory.history, ground.logs, frame.conversations, frame.tokenizer, clock, quiet, memory.zone)
+    dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, clock, secrets_in)
+    next_due = partial(next_after, given.schedule, memory.zone) if given.enabled else lambda moment: None
+    spaces = ground.home.known_spaces
+    return Dreams(dreamer, diary, clock, frame.background, spaces, next_due, given.threshold_entries)
 
 
 def _toolbox(ground: Ground) -> Toolbox:

@@ -12,7 +12,7 @@ import structlog
 from nanomem.agent.patience import patiently
 from nanomem.errors import CannotStore, TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
-from nanomem.ports import Clock, Meter, Model
+from nanomem.ports import Clock, Meter, Model, Purpose
 
 log = structlog.get_logger()
 
@@ -24,10 +24,11 @@ LONGEST_HINT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class DailyLimits:
-    """0 is none. Days are those of `zone`."""
+    """0 is none. The tokens are those that go into `purpose`, the cost is that of all. Days are those of a zone."""
 
     tokens: int = 0
     cost_usd: float = 0.0
+    purpose: Purpose = "talk"
 
 
 class Asker:
@@ -48,9 +49,9 @@ class Asker:
         """The day that is counted for now."""
         return self._clock.now().astimezone(self._zone).date().isoformat()
 
-    async def spent_today(self) -> Usage:
-        """What today has cost so far."""
-        return await self._meter.spent(self.today)
+    async def spent_today(self, purpose: Purpose | None = None) -> Usage:
+        """What today has cost so far: all of it, or what went into one purpose."""
+        return await self._meter.spent(self.today, purpose)
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """The answer. Raises TooLong, and TellUser for all that asking again at once cannot mend."""
@@ -64,16 +65,15 @@ class Asker:
             raise TellUser(f"{error.text}{hint}{self._advice}") from error
         if reply.usage != Usage():
             try:
-                await self._meter.spend(self.today, reply.usage)
+                await self._meter.spend(self.today, reply.usage, self._limits.purpose)
             except CannotStore as error:  # the answer is paid for: it is not thrown away over the count
                 log.error("meter.not_kept", tokens=reply.usage.prompt_tokens, reason=error.text)
         return reply
 
     async def _check_limits(self) -> None:
-        if not self._limits.tokens and not self._limits.cost_usd:
-            return
-        spent = await self.spent_today()
-        if 0 < self._limits.tokens <= spent.prompt_tokens + spent.completion_tokens:
-            raise TellUser(f"Today's limit of {self._limits.tokens:,} tokens is reached. It starts anew at midnight.")
-        if 0 < self._limits.cost_usd <= spent.cost_usd:
-            raise TellUser(f"Today's limit of ${self._limits.cost_usd:.2f} is reached. It starts anew at midnight.")
+        """Raises TellUser where one is reached."""
+        limits = self._limits
+        if limits.tokens and limits.tokens <= (await self.spent_today(limits.purpose)).tokens:
+            raise TellUser(f"Today's limit of {limits.tokens:,} tokens is reached. It starts anew at midnight.")
+        if limits.cost_usd and limits.cost_usd <= (await self.spent_today()).cost_usd:
+            raise TellUser(f"Today's limit of ${limits.cost_usd:.2f} is reached. It starts anew at midnight.")

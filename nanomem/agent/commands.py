@@ -5,7 +5,7 @@ A command and its reply are not part of the conversation.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -45,13 +45,18 @@ def _everyone(message: Inbound) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. An `urgent` one is answered at once, also while a turn runs; `may` says from whom it is taken."""
+    """One command. An `urgent` one is answered at once, also while a turn runs; that may depend on its argument. `may`
+    says from whom it is taken."""
 
     name: str
     summary: str
     run: Callable[[Call], Awaitable[str]]
-    urgent: bool = False
+    urgent: bool | Callable[[str], bool] = False
     may: Callable[[Inbound], bool] = _everyone
+
+    def is_urgent(self, argument: str) -> bool:
+        """Whether it is with that argument."""
+        return self.urgent(argument) if callable(self.urgent) else self.urgent
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -61,7 +66,8 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 class Commands:
-    """All commands, by name: those of the conversation itself, and `more` of what stands beside it."""
+    """All commands, by name: those of the conversation itself, and `more` of what stands beside it. `learning` gives
+    `/status` what it says of Dreams."""
 
     def __init__(
         self,
@@ -70,11 +76,13 @@ class Commands:
         asker: Asker,
         memory: Memory,
         more: Iterable[Command] = (),
+        learning: Callable[[Call], Awaitable[Sequence[str]]] | None = None,
     ) -> None:
         self._conversations = conversations
         self._prompter = prompter
         self._asker = asker
         self._memory = memory
+        self._learning = learning
         everyones = (
             Command("stop", "stop the running answer", self._stop, urgent=True),
             Command("retry", "answer the last message again, if that failed or was stopped", self._retry),
@@ -95,7 +103,7 @@ class Commands:
         if parsed is None:
             return "message"
         command = self._all.get(parsed[0])
-        return "urgent" if command is None or command.urgent else "command"
+        return "urgent" if command is None or command.is_urgent(parsed[1]) else "command"
 
     def is_retry(self, message: Inbound) -> bool:
         """Whether the message asks for the last turn to be done again."""
@@ -143,6 +151,7 @@ class Commands:
                 f"Context: {used:,} of {budget:,} tokens",
                 f"Messages: {session.last_n} ({session.last_n - session.last_consolidated} unconsolidated)",
                 f"Memory: {known} facts",
-                f"Today: {spent.prompt_tokens + spent.completion_tokens:,} tokens{cost}",
+                f"Today: {spent.tokens:,} tokens{cost}",
+                *(await self._learning(call) if self._learning else ()),
             )
         )

@@ -151,12 +151,12 @@ def _all_text(message: Said) -> str:
 
 
 class Conversations:
-    """The conversations in use, and the last few that were."""
+    """The conversations in use, and the last few that were. `space_of` is the space of a session key."""
 
     def __init__(
         self, space_of: Callable[[str], Space], log: SessionLog, tokenizer: Tokenizer, clock: Clock, keep: int = 256
     ) -> None:
-        self._space_of = space_of
+        self.space_of = space_of
         self._log = log
         self._tokenizer = tokenizer
         self._clock = clock
@@ -167,7 +167,7 @@ class Conversations:
     async def open(self, key: str) -> Conversation:
         """The conversation of a session key: one object, however many hold it."""
         conversation = self._open.get(key)
-        space = self._space_of(key)
+        space = self.space_of(key)
         if conversation is None or conversation.space != space:
             session = await self._log.load(space, key)
             conversation = self._open.get(key)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 
 from nanomem.evidence.comparing import Words, weight, words, words_of_fact
 from nanomem.evidence.reading import apart, is_yes, orders
@@ -143,33 +143,17 @@ def _core(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
-def screened(
-    base: MemoryFiles, proposal: MemoryFiles, evidence: Evidence, strict: bool
-) -> tuple[MemoryFiles, list[tuple[str, str]]]:
-    """The proposal without what is new in it and unfit, and (reason, fact) of each. A fact of the base is never unfit;
-    where nothing is, the proposal is as it was."""
-    old = [fact for text in base.by_name.values() for fact in facts(text)]
-    had, known = {same(fact) for fact in old}, words("\n".join(old))
-    refused: list[tuple[str, str]] = []
+def screened(base: MemoryFiles, proposal: MemoryFiles, is_unfit: Callable[[str], bool]) -> MemoryFiles:
+    """The proposal without what is new in it and unfit. A fact of the base is not asked about; where nothing is unfit,
+    the proposal is as it was."""
+    had = {same(fact) for text in base.by_name.values() for fact in facts(text)}
 
     def cleared(text: str, before: str) -> str:
         found = blocks(memory_only(text, before))
-        reasons = [
-            unfit(block.text, known, evidence, strict) if block.kind in FACTS and same(block.text) not in had else None
-            for block in found
-        ]
-        if not any(reasons):
-            return text
-        refused.extend((reason, block.text) for reason, block in zip(reasons, found, strict=True) if reason)
-        return cleared(_without(found, [bool(reason) for reason in reasons]), before)
+        gone = [block.kind in FACTS and same(block.text) not in had and is_unfit(block.text) for block in found]
+        return cleared(_without(found, gone), before) if any(gone) else text
 
-    files = replace(
-        proposal,
-        soul=cleared(proposal.soul, base.soul),
-        user=cleared(proposal.user, base.user),
-        memory=cleared(proposal.memory, base.memory),
-    )
-    return files, refused
+    return MemoryFiles(*(cleared(text, before) for text, before in zip(astuple(proposal), astuple(base), strict=True)))
 
 
 def _without(found: Sequence[Block], gone: Sequence[bool]) -> str:

@@ -42,7 +42,7 @@ async def answer(parts: Parts, what: str, space: Space, argument: str = "") -> s
             return show(own(space, files), space)
         case "log":
             page = number(argument) if argument else None
-            return listed(await parts.versions.all(space), page, parts.zone)
+            return listed(await parts.versions.all(space), page, parts.zone, "/memory log")
         case "diff":
             return await diff(parts.versions, space, number(argument) if argument else None, parts.zone)
         case "restore":
@@ -77,8 +77,8 @@ def show(files: MemoryFiles, space: Space) -> str:
     return "\n\n".join(parts)
 
 
-def listed(versions: Sequence[Version], page: int | None, zone: tzinfo) -> str:
-    """The versions, a line each, the newest first; without a page all of them."""
+def listed(versions: Sequence[Version], page: int | None, zone: tzinfo, command: str) -> str:
+    """The versions, a line each, the newest first; without a page all of them. `command` shows further pages."""
     lines = [line_of(version, zone) for version in reversed(versions)]
     if page is None:
         return "\n".join(lines) or "There are no versions yet."
@@ -87,7 +87,7 @@ def listed(versions: Sequence[Version], page: int | None, zone: tzinfo) -> str:
         raise Refused(f"There is no page {page}; the last one is {pages}.")
     shown = lines[(page - 1) * A_PAGE : page * A_PAGE]
     if page < pages:
-        shown.append(f"Older ones: /memory log {page + 1}")
+        shown.append(f"Older ones: {command} {page + 1}")
     return "\n".join(shown) or "There are no versions yet."
 
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from nanomem.agent.commands import Call, Command
 from nanomem.errors import CannotStore, Refused
 from nanomem.memory.asked import Parts, answer, number
+from nanomem.memory.rights import Rights
 from nanomem.memory.undoing import undo
-from nanomem.messages import Inbound
 from nanomem.remembering import one_fact, remembered, told
-from nanomem.spaces import Space, is_group
+from nanomem.spaces import Space
 
 LONGEST = 30_000
 """Characters of one reply; what is longer is for an editor, not for a chat."""
@@ -22,28 +22,20 @@ _HOW_TO_REMEMBER = "Say what: /remember TEXT."
 
 def commands(parts: Parts, space_of: Callable[[str], Space]) -> tuple[Command, ...]:
     """The commands; `space_of` is the space of an address."""
-    memory = MemoryCommands(parts, space_of)
+    memory, rights = MemoryCommands(parts, space_of), Rights(space_of)
     return (
-        Command("memory", "what I know; also: why WORDS, log, diff N", memory.show, urgent=True, may=memory.may),
-        Command("remember", "keep a fact: /remember TEXT", memory.remember, may=memory.may),
-        Command("undo", "take back the newest change of the memory, or change N", memory.undo, may=memory.may_go_back),
+        Command("memory", "what I know; also: why WORDS, log, diff N", memory.show, urgent=True, may=rights.may),
+        Command("remember", "keep a fact: /remember TEXT", memory.remember, may=rights.may),
+        Command("undo", "take back the newest change of the memory, or change N", memory.undo, may=rights.may_go_back),
     )
 
 
 class MemoryCommands:
-    """What each of them does, and who may: the owner, and others in a space that is not the owner's."""
+    """What each of them does."""
 
     def __init__(self, parts: Parts, space_of: Callable[[str], Space]) -> None:
         self._parts = parts
         self._space_of = space_of
-
-    def may(self, message: Inbound) -> bool:
-        """Whether they may see and add to what is known where they are."""
-        return message.from_owner or not self._space_of(message.address).is_owners
-
-    def may_go_back(self, message: Inbound) -> bool:
-        """Whether they may take back changes there, too: in a group only the owner."""
-        return message.from_owner or (self.may(message) and not is_group(message.address))
 
     async def show(self, call: Call) -> str:
         """`/memory` and its kinds."""
@@ -53,11 +45,11 @@ class MemoryCommands:
             return f"/memory knows no {what[:50]!r}. {_HOW}"
         if what == "log":
             argument = argument or "1"
-        return _shortened(await _worded("", answer(self._parts, what, self._space_of(call.lane.address), argument)))
+        return shortened(await worded("", answer(self._parts, what, self._space_of(call.lane.address), argument)))
 
     async def remember(self, call: Call) -> str:
         """`/remember TEXT`."""
-        return await _worded("Not saved: ", self._remember(call)) if call.argument else _HOW_TO_REMEMBER
+        return await worded("Not saved: ", self._remember(call)) if call.argument else _HOW_TO_REMEMBER
 
     async def _remember(self, call: Call) -> str:
         fact = one_fact(call.argument)
@@ -66,7 +58,7 @@ class MemoryCommands:
 
     async def undo(self, call: Call) -> str:
         """`/undo [N]`."""
-        return await _worded("Not undone: ", self._undo(call))
+        return await worded("Not undone: ", self._undo(call))
 
     async def _undo(self, call: Call) -> str:
         wanted = number(call.argument) if call.argument else None
@@ -82,7 +74,7 @@ def trailers(name: str, call: Call) -> dict[str, str]:
     return {"Session": call.lane.address, "Inbound": inbound, "By": call.message.sender.name, "Id": f"{name} {inbound}"}
 
 
-async def _worded(before: str, reply: Awaitable[str]) -> str:
+async def worded(before: str, reply: Awaitable[str]) -> str:
     """The reply, or why there is none, in words."""
     try:
         return await reply
@@ -90,7 +82,7 @@ async def _worded(before: str, reply: Awaitable[str]) -> str:
         return f"{before}{error.text}"
 
 
-def _shortened(reply: str) -> str:
+def shortened(reply: str) -> str:
     if len(reply) <= LONGEST:
         return reply
     cut = reply[:LONGEST].rpartition("\n")[0] or reply[:LONGEST]

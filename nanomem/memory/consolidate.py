@@ -5,7 +5,7 @@ knows; how a decision is carried out, `decisions.py`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from nanomem.errors import Misuse, TellUser
 from nanomem.memory.decisions import Decisions
 from nanomem.records import EntryType
 from nanomem.session import Said
+from nanomem.spaces import Space
 from nanomem.stretch import all_but_newest, pick_boundary, turns_before_last
 
 log = structlog.get_logger()
@@ -38,16 +39,24 @@ class When:
 
 
 class Consolidator:
-    """Keeps sessions within their budget. `model` is the one whose prompts are counted."""
+    """Keeps sessions within their budget. `model` is the one whose prompts are counted; `written` is told of each
+    history entry."""
 
     def __init__(
-        self, when: When, model: str, prompter: Prompter, decisions: Decisions, background: Background
+        self,
+        when: When,
+        model: str,
+        prompter: Prompter,
+        decisions: Decisions,
+        background: Background,
+        written: Callable[[Space], None],
     ) -> None:
         self._when = when
         self._model = model
         self._prompter = prompter
         self._decisions = decisions
         self._background = background
+        self._written = written
         self._running: WeakKeyDictionary[Conversation, asyncio.Task[None]] = WeakKeyDictionary()
 
     def after_turn(self, conversation: Conversation) -> None:
@@ -169,4 +178,5 @@ class Consolidator:
                 return error.text
             decision = await self._decisions.make_raw(conversation, stretch, inbound)
         await self._decisions.carry_out(conversation, decision)
+        self._written(conversation.space)
         return None

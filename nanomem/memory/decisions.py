@@ -3,16 +3,21 @@
 Each step finds what of it is done already, so that a decision cut short anywhere is finished later.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import structlog
 
 from nanomem.agent.conversation import Conversation
 from nanomem.entries import Entry
+from nanomem.evidence import evidence_of
 from nanomem.facts import MemoryFiles
 from nanomem.memory.distill import Distiller
+from nanomem.memory.fitness import Fitness
+from nanomem.memory.known import known_now
 from nanomem.ports import Change, Clock, History, Memory, Versions
 from nanomem.proposal import edited, removals
 from nanomem.records import Consolidated, Consolidating, ConsolidationFailed, EntryType
@@ -25,10 +30,18 @@ BUGS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
 
 
 class Decisions:
-    """For who holds the session's lock. `raw_limit` is the most tokens of an entry that keeps messages as they are."""
+    """For who holds the session's lock. `raw_limit` is the most tokens of an entry that keeps messages as they are;
+    `secrets_in` finds what may be in history, and not in the memory."""
 
     def __init__(
-        self, distiller: Distiller, memory: Memory, versions: Versions, history: History, clock: Clock, raw_limit: int
+        self,
+        distiller: Distiller,
+        memory: Memory,
+        versions: Versions,
+        history: History,
+        clock: Clock,
+        raw_limit: int,
+        secrets_in: Callable[[str], frozenset[str]],
     ) -> None:
         self._distiller = distiller
         self._memory = memory
@@ -36,6 +49,7 @@ class Decisions:
         self._history = history
         self._clock = clock
         self._raw_limit = raw_limit
+        self._secrets_in = secrets_in
 
     async def make(
         self, conversation: Conversation, stretch: Sequence[Said], kind: EntryType, inbound: str | None
@@ -44,7 +58,7 @@ class Decisions:
 
         Raises TellUser: nothing was decided.
         """
-        known, base = await self._known(conversation)
+        known, versions = await known_now(self._memory, self._versions, conversation.space)
         part = stretch[: fitting(stretch, await self._distiller.room(known))]
         wanted = await self._distiller.distilled(known, part)
         decision = Consolidating(
@@ -57,7 +71,7 @@ class Decisions:
             memory_update=wanted.memory_update,
             changes=wanted.changes,
             removed=wanted.removed,
-            base=base,
+            base=versions[-1].id if versions else None,
             after=await self._history.last(conversation.space),
             inbound=inbound,
         )
@@ -118,8 +132,8 @@ class Decisions:
         come again each time, and hold up the conversation for ever; what was said is in history all the same."""
         if decision.type == "raw":
             return None
-        change = self._change(conversation, decision, entries)
         try:
+            change = await self._change(conversation, decision, entries)
             receipt = await self._memory.change(conversation.space, change)
         except BUGS:
             log.exception("memory.not_changed", session=conversation.key, id=decision.id)
@@ -135,8 +149,7 @@ class Decisions:
         return there + await self._history.append(conversation.space, wanted[len(there) :])
 
     def _entries(self, conversation: Conversation, decision: Consolidating) -> list[Entry]:
-        messages = conversation.session.messages
-        stretch = [message for message in messages if decision.first <= message.n <= decision.through]
+        stretch = _stretch(conversation, decision)
         if decision.type == "raw":
             return raw_entries(stretch, conversation.key, self._distiller.zone, decision.limit)
         entry = Entry(
@@ -150,19 +163,24 @@ class Decisions:
         )
         return [entry]
 
-    def _change(self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]) -> Change:
-        changes = decision.changes or ()
+    async def _change(self, conversation: Conversation, decision: Consolidating, entries: Sequence[Entry]) -> Change:
+        """What the memory shall become: what the model wants, as far as a person's words do not say otherwise."""
+        changes, said = decision.changes or (), _stretch(conversation, decision)
+        known, versions = await known_now(self._memory, self._versions, conversation.space)
+        evidence = await asyncio.to_thread(evidence_of, said, self._secrets_in)
+        fitness = await asyncio.to_thread(partial(Fitness, known, versions, said, evidence, strict=False))
+        removed = fitness.of_removals(removals(decision.removed, changes))
 
         def propose(base: MemoryFiles) -> MemoryFiles:
-            if decision.memory_update is not None:
-                return replace(base, memory=decision.memory_update)
-            return replace(base, memory=edited(base.memory, changes))
+            update = decision.memory_update
+            proposal = replace(base, memory=edited(base.memory, changes) if update is None else update)
+            return fitness.of_files(base, proposal, removed)
 
         return Change(
             kind="consolidation",
             propose=propose,
             base=decision.base,
-            removed=removals(decision.removed, changes),
+            removed=removed,
             trailers={
                 "Session": conversation.key,
                 "Messages": f"{decision.first}-{decision.through}",
@@ -172,15 +190,8 @@ class Decisions:
             },
         )
 
-    async def _known(self, conversation: Conversation) -> tuple[MemoryFiles, str | None]:
-        """What is known, and the version that it is: nobody has changed it between the two looks."""
-        base = await self._newest(conversation)
-        while True:
-            known, newest = await self._memory.read(conversation.space), await self._newest(conversation)
-            if newest == base:
-                return known, base
-            base = newest
 
-    async def _newest(self, conversation: Conversation) -> str | None:
-        versions = await self._versions.all(conversation.space)
-        return versions[-1].id if versions else None
+def _stretch(conversation: Conversation, decision: Consolidating) -> list[Said]:
+    """The messages that it is about."""
+    messages = conversation.session.messages
+    return [message for message in messages if decision.first <= message.n <= decision.through]

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
+from nanomem.evidence import screened
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import Merged, changes, merge
 from nanomem.ports import LARGEST_FILE, Change
 from nanomem.versions import Removal, Verdict, Version, headline, line, message
+from nanomem.wording import contradicts, gist, same
 
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -42,10 +44,29 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
         files = proposal if change.kind in _WITH_FORM else _each(_shaped, proposal, current)
         return Merged(files, changes(_each(_plain, current), _each(_plain, files), change.reason))
     before, wanted, now = (_each(_plain, texts) for texts in (base, proposal, current))
+    if change.kind in LEARNT and before != now:
+        wanted = yielding(before, wanted, now)
     removed = [*change.removed, *(Removal(fact, change.reason) for fact in _dropped(before, wanted) if change.reason)]
     merged = merge(before, wanted, now, removed, has_talk=change.kind in LEARNT)
     form = _each(lambda text, other: text or other, current, proposal)
     return Merged(_each(_shaped, merged.files, form), merged.verdicts)
+
+
+def yielding(base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles) -> MemoryFiles:
+    """The proposal without the new facts that give another value to what a person has changed or taken out since
+    `base`: where both changed one line, the person's stands."""
+    old, now = _facts(base), _facts(current)
+    changed = [gist(fact) for fact in old.keys() - now.keys()]
+    return screened(base, proposal, lambda fact: any(contradicts(gist(fact), other) for other in changed))
+
+
+def given_way(base: MemoryFiles, proposal: MemoryFiles, result: MemoryFiles) -> int:
+    """How many new facts of a proposal did not come in, since a person has changed the memory meanwhile."""
+    return len(_facts(proposal).keys() - _facts(base).keys() - _facts(result).keys())
+
+
+def _facts(files: MemoryFiles) -> dict[str, str]:
+    return {same(fact): fact for text in astuple(files) for fact in facts(text)}
 
 
 def outgrown(files: MemoryFiles, before: MemoryFiles) -> str | None:

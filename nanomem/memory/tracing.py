@@ -6,7 +6,9 @@ within a fact do no harm. What says nothing of a fact leaves it as it was.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from nanomem.remembering import normal
@@ -82,6 +84,17 @@ def follow_all(facts: Sequence[str], versions: Sequence[Version]) -> list[list[T
         lost = [_ended(walk) for walk in open_walks.values() if walk.sure]
         known = [trail for trail in lost if trail.origin]
         found[at] += known if known or found[at] else lost
+    return found
+
+
+def taken_out(versions: Sequence[Version], since: datetime) -> dict[str, datetime]:
+    """When each fact was last taken out, by its key, as far as versions made since then say."""
+    later = takewhile(lambda version: version.at >= since, reversed(versions))
+    found: dict[str, datetime] = {}
+    for version in later:
+        for fact, mentions in _mentions(version.lines).items():
+            if any(mention.what == "gone" for mention in mentions):
+                found.setdefault(fact, version.at)
     return found
 
 

@@ -17,7 +17,7 @@ from nanomem.ports import History, Memory, Versions
 from nanomem.remembering import bare
 from nanomem.session import Said
 from nanomem.spaces import Space
-from nanomem.versions import Version
+from nanomem.versions import Stretch, Version
 
 Messages = Callable[[Space, str, int, int], Awaitable[Sequence[Said]]]
 """Reads the messages of a session from a first to a last `n`, both included; what cannot be read is left out."""
@@ -98,13 +98,13 @@ class Why:
 
     async def _source(self, space: Space, trail: Trail) -> Source:
         trailers = trail.origin.trailers if trail.origin else {}
+        heard = trail.origin.heard if trail.origin else []
         entry = await self._entry(space, trail.wording, _numbers(trailers.get("History", "")))
-        session, messages = trailers.get("Session", ""), _numbers(trailers.get("Messages", ""))
-        if entry is None and trail.origin and session and messages:
-            entry = await self._covering(space, session, messages[0], trail.origin)
-        if entry and not (session and messages):
-            session, messages = entry.session, (entry.first, entry.last)
-        said = await self._said(space, session, *messages) if session and messages else []
+        said = [message for stretch in heard for message in await self._said(space, *stretch)]
+        if entry is None and trail.origin and heard:
+            entry = await self._covering(space, heard[0].session, heard[0].first, trail.origin)
+        elif entry and not any(_covers(stretch, entry) for stretch in heard):
+            said += await self._said(space, entry.session, entry.first, entry.last)
         return Source(trail, entry, await asyncio.to_thread(quotes, trail.wording, said))
 
     async def _covering(self, space: Space, session: str, n: int, origin: Version) -> Entry | None:
@@ -135,6 +135,10 @@ class Why:
 def own(space: Space, files: MemoryFiles) -> MemoryFiles:
     """What is known in the space itself: SOUL.md is the owner's, wherever it is seen."""
     return files if space.is_owners else replace(files, soul="")
+
+
+def _covers(stretch: Stretch, entry: Entry) -> bool:
+    return stretch.session == entry.session and stretch.first <= entry.first and entry.last <= stretch.last
 
 
 def _whole(entry: Entry) -> str:

@@ -18,7 +18,7 @@ import structlog
 
 from nanomem.errors import CannotStore, Refused
 from nanomem.facts import NAMES, MemoryFiles
-from nanomem.memory.judging import LEARNT, decided, made, outgrown, readable, told
+from nanomem.memory.judging import LEARNT, decided, given_way, made, outgrown, readable, told
 from nanomem.memory.manners import Manners
 from nanomem.ports import LARGEST_FILE, Change, Clock, Receipt, Versions, WorkingFiles
 from nanomem.spaces import OWNER, Space
@@ -210,10 +210,12 @@ class MemoryWriter:
         return await self._commit(space, change, base, head)
 
     async def _commit(self, space: Space, change: Change, base: MemoryFiles, head: MemoryFiles) -> Receipt:
-        proposal = change.propose(readable(base))
+        proposal = await asyncio.to_thread(change.propose, readable(base))
         if not space.is_owners:
             proposal = replace(proposal, soul="")
         result = await asyncio.to_thread(decided, change, base, proposal, head)  # long memories take a second
+        if change.kind in LEARNT and base != head and (yielded := given_way(base, proposal, result.files)):
+            log.info("memory.person_goes_first", space=space.name, kind=change.kind, facts=yielded)
         if result.files == head and not (change.kind in LEARNT and result.verdicts):
             return Receipt(None, result.verdicts)
         if change.kind != "manual" and (name := outgrown(result.files, head)):

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 LONGEST_LINE = 32 * 1024 * 1024
 """Bytes; a longer line is damage."""
 _LARGEST_CURSOR = 2**63
-_VIEW, _CURSOR = "HISTORY.md", ".cursor"
+_VIEW, _CURSOR, _DREAM_CURSOR = "HISTORY.md", ".cursor", ".dream_cursor"
 _COMPARED = 4096  # bytes at the end of the view that are looked at before something is appended to it
 
 _T = TypeVar("_T")
@@ -77,6 +77,14 @@ class JsonlHistory:
     async def repair(self, space: Space) -> bool:
         """See the port. Goes through all entries; what a person wrote into HISTORY.md is kept beside it."""
         return await self._alone(space, lambda: self._repair(space))
+
+    async def dreamt(self, space: Space) -> int:
+        """See the port."""
+        return await self._alone(space, lambda: _noted(path_of(space).with_name(_DREAM_CURSOR)))
+
+    async def set_dreamt(self, space: Space, cursor: int) -> None:
+        """See the port."""
+        await self._alone(space, lambda: durable.replace(path_of(space).with_name(_DREAM_CURSOR), b"%d\n" % cursor))
 
     async def _alone(self, space: Space, work: Callable[[], _T]) -> _T:
         async with self._locks.setdefault(path_of(space), asyncio.Lock()):
@@ -244,6 +252,17 @@ def _first_readable(lines: Lines, start: int, high: int) -> tuple[Entry | None, 
 
 def _number(newest: Entry | None) -> bytes:
     return b"%d\n" % (newest.cursor if newest else 0)
+
+
+def _noted(path: Path) -> int:
+    """The number in a cursor's file; 0 where there is none that can be read."""
+    try:
+        with open_regular(path) as file:
+            text = file.read(32).strip()
+    except OSError:
+        return 0
+    found = int(text) if text.isdigit() else 0
+    return found if found < _LARGEST_CURSOR else 0
 
 
 def _renew_cursor(path: Path, newest: Entry | None) -> bool:

@@ -71,15 +71,29 @@ class JsonlSessionLog:
             await durable.finished(durable.append, path, b"".join(map(_line, records)), header)
 
     async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
-        """Those of a session from one `n` to another, both included, at most `MOST_MESSAGES`; damage is passed over.
-
-        Finds them without reading all. Raises CannotStore: the file cannot be read.
-        """
+        """See the port; at most `MOST_MESSAGES`. Finds them without reading all."""
         path = path_of(space, key)
         try:
             return await asyncio.to_thread(_between, path, first, last)
         except OSError as error:
             raise CannotStore(f"Cannot read {path}: {error.strerror}.") from error
+
+    async def keys(self, space: Space) -> Sequence[str]:
+        """See the port; a file that is not in its session's place is none."""
+        return await asyncio.to_thread(_keys, space)
+
+
+def _keys(space: Space) -> list[str]:
+    found = []
+    for path in sorted((space.root / "sessions").glob("*.jsonl")):
+        try:
+            key = key_of(path)
+        except OSError as error:
+            log.warning("session.unreadable", file=path.name, reason=error.strerror)
+            continue
+        if key and path == path_of(space, key):
+            found.append(key)
+    return found
 
 
 def _line(record: Record) -> bytes:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,31 @@ from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.together import beside
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
+from nanomem.budget import Calibration
 from nanomem.bus import Bus
+from nanomem.cron import next_after
 from nanomem.memory.asked import Parts
+from nanomem.memory.calling import Caller, CallLimits
 from nanomem.memory.clearing import Clearing
 from nanomem.memory.commands import commands as memory_commands
 from nanomem.memory.consolidate import Consolidator, When
 from nanomem.memory.decisions import Decisions
-from nanomem.memory.distill import CallLimits, Distiller
+from nanomem.memory.distill import Distiller
+from nanomem.memory.dream import Dreamer
+from nanomem.memory.dream_commands import DreamCommands
+from nanomem.memory.dreams import Dreams
+from nanomem.memory.learning import Learner
+from nanomem.memory.rights import Rights
+from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
-from nanomem.ports import Channel, Files, History, Inbox, Memory, SessionLog, Skills, Templates, Tool, Versions
+from nanomem.ports import Channel, Diary, Files, History, Inbox, Memory, SessionLog, Skills, Templates, Tool, Versions
 from nanomem.records import Record
+from nanomem.secrecy import secrets_in
 from nanomem.spaces import Spaces
 from nanomem.testing import (
     FakeChannel,
     FakeClock,
+    FakeDiary,
     FakeFiles,
     FakeHistory,
     FakeInbox,
@@ -50,6 +62,17 @@ from nanomem.testing import (
 from nanomem.tools.recall import Recall
 
 LIMITS = PromptLimits(10_000, 1_000, 0.1, 0.5, 500, 300, "absolute", UTC)
+
+
+@dataclass
+class Sleep:
+    """The settings of Dreams. Without a schedule none is due; `spaces` are those that are read as scheduled."""
+
+    schedule: str = ""
+    threshold: int = 0
+    quiet_s: float = 3600
+    tokens: int = 0
+    spaces: Sequence[str] = ("fake:42",)
 
 
 @dataclass
@@ -74,6 +97,8 @@ class World:
     rounds: int = 5
     when: When = field(default_factory=When)
     templates: Templates = field(default_factory=FakeTemplates)
+    diary: Diary = field(default_factory=FakeDiary)
+    dream: Sleep = field(default_factory=Sleep)
 
     def records(self, address: str = "fake:42") -> list[Record]:
         """What a log in memory holds."""
@@ -149,9 +174,11 @@ async def running(world: World) -> AsyncIterator[Chat]:
     asker = Asker(world.model, world.meter, world.clock, UTC, world.daily)
     conversations = Conversations(spaces.of, world.log, tokenizer, world.clock)
     background = Background()
-    consolidator = make_consolidator(world, prompter, asker, background)
+    dreams = make_dreams(world, spaces, conversations, background)
+    dreaming = DreamCommands(dreams, world.parts, Rights(spaces.of))
+    consolidator = make_consolidator(world, prompter, asker, background, dreams)
     more = (*Clearing(conversations, consolidator).commands, *memory_commands(world.parts, spaces.of))
-    commands = Commands(conversations, prompter, asker, world.memory, more)
+    commands = Commands(conversations, prompter, asker, world.memory, (*more, *dreaming.commands), dreaming.status)
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
     runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools", consolidator.relieve)
@@ -163,6 +190,7 @@ async def running(world: World) -> AsyncIterator[Chat]:
     leave = asyncio.Event()
     task = asyncio.create_task(beside(loop.run(), until(leave)))
     behind = asyncio.create_task(background.run())
+    asleep = asyncio.create_task(dreams.run()) if world.dream.schedule or world.dream.threshold else None
     await asyncio.sleep(0)
     background.start("catching up", catch_up(world, conversations, consolidator))
     try:
@@ -170,8 +198,10 @@ async def running(world: World) -> AsyncIterator[Chat]:
     finally:
         leave.set()
         behind.cancel()
+        if asleep:
+            asleep.cancel()
         await task
-        await asyncio.wait([behind])
+        await asyncio.wait([behind, *filter(None, [asleep])])
 
 
 async def catch_up(world: World, conversations: Conversations, consolidator: Consolidator) -> None:
@@ -180,12 +210,30 @@ async def catch_up(world: World, conversations: Conversations, consolidator: Con
         await consolidator.finish(await conversations.open(key))
 
 
-def make_consolidator(world: World, prompter: Prompter, asker: Asker, background: Background) -> Consolidator:
+def make_dreams(world: World, spaces: Spaces, conversations: Conversations, background: Background) -> Dreams:
+    """As the daemon makes them."""
+    given, tokenizer, clock = world.dream, FakeTokenizer(), world.clock
+    limits = CallLimits(world.limits.budget, world.limits.max_tokens, 0.1, UTC)
+    asker = Asker(world.model, world.meter, clock, UTC, DailyLimits(purpose="dream"), advice="")
+    learner = Learner(Caller(limits, asker, Calibration(), tokenizer), world.templates, tokenizer, clock, given.tokens)
+    quiet = timedelta(seconds=given.quiet_s)
+    unread = Unread(world.history, world.log, conversations, tokenizer, clock, quiet, UTC)
+    dreamer = Dreamer(world.memory, world.versions, unread, learner, world.diary, clock, secrets_in)
+    due = partial(next_after, given.schedule, UTC) if given.schedule else lambda moment: None
+    known = [spaces.named(name) for name in given.spaces]
+    return Dreams(dreamer, world.diary, clock, background, lambda: known, due, given.threshold)
+
+
+def make_consolidator(
+    world: World, prompter: Prompter, asker: Asker, background: Background, dreams: Dreams | None = None
+) -> Consolidator:
     """As the daemon makes it."""
     limits = CallLimits(world.limits.budget, world.limits.max_tokens, 0.1, UTC)
-    distiller = Distiller(limits, asker, prompter.calibration, world.templates, FakeTokenizer(), world.clock)
-    decisions = Decisions(distiller, world.memory, world.versions, world.history, world.clock, world.limits.budget // 2)
-    return Consolidator(world.when, world.model.name, prompter, decisions, background)
+    caller = Caller(limits, asker, prompter.calibration, FakeTokenizer())
+    distiller = Distiller(caller, world.templates, FakeTokenizer(), world.clock)
+    raw, written = world.limits.budget // 2, dreams.written if dreams else lambda space: None
+    decisions = Decisions(distiller, world.memory, world.versions, world.history, world.clock, raw, secrets_in)
+    return Consolidator(world.when, world.model.name, prompter, decisions, background, written)
 
 
 async def until(event: asyncio.Event) -> None:

@@ -197,4 +197,7 @@ async def test_help_lists_them_in_their_order(world: World) -> None:
     async with running(world) as chat:
         [text] = await asks(chat, "/help")
     names = [line.partition(":")[0] for line in text.splitlines()]
-    assert names == ["/new", "/compact", "/stop", "/retry", "/status", "/undo", "/memory", "/remember", "/help"]
+    assert names == [
+        *("/new", "/compact", "/stop", "/retry", "/status", "/dream", "/dream-log", "/dream-restore"),
+        *("/undo", "/memory", "/remember", "/help"),
+    ]

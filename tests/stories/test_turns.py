@@ -1,14 +1,15 @@
 """The life of a message, told over fakes."""
 
 from dataclasses import replace
+from datetime import UTC, timedelta, timezone, tzinfo
 
 import pytest
 
-from nanomem.agent.asking import DailyLimits
+from nanomem.agent.asking import Asker, DailyLimits
 from nanomem.errors import TellUser, TooLong, TryLater
-from nanomem.messages import Reply, Usage
+from nanomem.messages import PromptMessage, Reply, Request, Usage
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage, to_json
-from nanomem.testing import FakeChannel, FakeModel, FakeTool, calls
+from nanomem.testing import FakeChannel, FakeClock, FakeMeter, FakeModel, FakeTool, calls
 from tests.stories.chat import World, running
 
 
@@ -221,6 +222,65 @@ async def test_the_daily_limit_refuses_with_a_clear_word() -> None:
         await chat.until_answered(2)
         assert "limit of 1,000 tokens" in chat.hears[-1]
     assert len(world.model.requests) == 1
+
+
+ASKED = Request("", (PromptMessage("user", "hello"),))
+
+
+def purses(
+    model: FakeModel, talk: DailyLimits, dream: DailyLimits, zone: tzinfo = UTC
+) -> tuple[Asker, Asker, FakeClock]:
+    """One model asked for talk and in Dreams, on one meter and by one clock."""
+    meter, clock = FakeMeter(), FakeClock()
+    return Asker(model, meter, clock, zone, talk), Asker(model, meter, clock, zone, dream), clock
+
+
+async def test_what_dreams_take_is_not_taken_from_talk() -> None:
+    """Each purpose has its own tokens, those in and those out together, and so every day."""
+    model = FakeModel(*[Reply("ok", usage=Usage(600, 100, 500))] * 9)
+    talk, dream, clock = purses(model, DailyLimits(1_000), DailyLimits(1_500, purpose="dream"))
+    for _ in range(3):
+        await dream.ask(ASKED)
+    with pytest.raises(TellUser, match="limit of 1,500 tokens"):
+        await dream.ask(ASKED)
+    assert await talk.spent_today("talk") == Usage()
+    for _ in range(2):
+        await talk.ask(ASKED)
+    with pytest.raises(TellUser, match="limit of 1,000 tokens"):
+        await talk.ask(ASKED)
+    assert len(model.requests) == 5
+    assert await talk.spent_today("dream") == await dream.spent_today("dream") == Usage(1_800, 300, 1_500)
+    assert await talk.spent_today() == await dream.spent_today() == Usage(3_000, 500, 2_500)
+    clock.pass_time(24 * 3600)
+    await talk.ask(ASKED)
+    await dream.ask(ASKED)
+    assert await talk.spent_today() == Usage(1_200, 200, 1_000)
+
+
+async def test_what_dreams_cost_counts_for_talk_and_the_other_way_round() -> None:
+    """The dollars of a day are one purse, whoever takes them; without a limit of tokens any number is taken."""
+    model = FakeModel(*[Reply("ok", usage=Usage(10**9, 10, 0, 0.75))] * 9)
+    talk, dream, _ = purses(model, DailyLimits(cost_usd=2.0), DailyLimits(cost_usd=1.0, purpose="dream"))
+    await dream.ask(ASKED)
+    await talk.ask(ASKED)
+    with pytest.raises(TellUser, match=r"limit of \$1\.00"):
+        await dream.ask(ASKED)
+    await talk.ask(ASKED)
+    with pytest.raises(TellUser, match=r"limit of \$2\.00"):
+        await talk.ask(ASKED)
+    assert len(model.requests) == 3
+
+
+async def test_the_day_of_a_limit_ends_at_midnight_of_the_zone() -> None:
+    """Not at that of Greenwich: where it is 22:15 at 09:15 there, the day ends within two hours."""
+    model = FakeModel(*[Reply("ok", usage=Usage(1_000))] * 2)
+    talk, _, clock = purses(model, DailyLimits(1_000), DailyLimits(), timezone(timedelta(hours=13)))
+    await talk.ask(ASKED)
+    clock.pass_time(3600)
+    with pytest.raises(TellUser, match="midnight"):
+        await talk.ask(ASKED)
+    clock.pass_time(3600)
+    await talk.ask(ASKED)
 
 
 async def test_an_answer_nobody_was_there_for_is_delivered_later() -> None:

@@ -64,7 +64,7 @@ async def test_the_status_of_a_home(home: Home) -> None:
         "messages": counts,
         "memory": {"facts": 5, "versions": 0},
         "history": {"cursor": 15, "dream_cursor": 4},
-        "dream": {"last": None, "next": None},
+        "dream": {"last": None, "next": None, "runs": [], "passed_over": []},
         "today": {"prompt_tokens": 1, "completion_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5},
     }
 

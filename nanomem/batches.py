@@ -1,0 +1,126 @@
+"""What a Dream reads, cut into calls: history entries, and talk that is in no entry yet. Pure.
+
+Nothing is cut off; what is too large for one call goes into one alone.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from itertools import groupby
+
+from nanomem.entries import Entry, for_people
+from nanomem.records import AssistantMessage, ToolMessage, UserMessage
+from nanomem.session import Said
+from nanomem.stretch import raw_entries
+from nanomem.versions import Stretch
+
+_LEFT_OUT = "(left out)"
+_LEFT_OUT_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One thing to read: an entry of history, or with the cursor 0 messages that are in none; `tokens` is its size.
+
+    `is_whole` is false where the rest of its last message is in the next piece.
+    """
+
+    entry: Entry
+    text: str
+    tokens: int
+    is_whole: bool = True
+
+    @property
+    def heard(self) -> Stretch:
+        """The messages it is about."""
+        return Stretch(self.entry.session, self.entry.first, self.entry.last)
+
+    @property
+    def is_talk(self) -> bool:
+        """Whether it is in no entry yet."""
+        return not self.entry.cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one call reads."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def name(self) -> str:
+        """Which pieces these are, for people: `entries 3-7, telegram:42 messages 1-12`."""
+        return ", ".join(_names(self.pieces))
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n\n".join(piece.text for piece in self.pieces)
+
+    @property
+    def tokens(self) -> int:
+        """The size of its text."""
+        return sum(piece.tokens for piece in self.pieces)
+
+
+def in_full(entry: Entry, zone: tzinfo) -> str:
+    """An entry as a model is shown it, with its key facts."""
+    facts = [f"- {fact}" for fact in entry.key_facts if entry.cursor]
+    return "\n".join([for_people(entry, zone), *facts])
+
+
+def new_talk(messages: Sequence[Said], after: int) -> list[Said]:
+    """The messages behind number `after` up to the end of the last turn that has ended; results of tools, which are
+    nobody's words, without their text. Empty where no person has said anything."""
+    end = next((at for at in range(len(messages), 0, -1) if _ends_turn(messages[at - 1])), 0)
+    said = [_without_output(message) for message in messages[:end] if message.n > after]
+    return said if any(isinstance(message, UserMessage) for message in said) else []
+
+
+def talk(messages: Sequence[Said], session: str, zone: tzinfo, limit: int) -> list[Entry]:
+    """The messages as entries that have no cursor."""
+    return raw_entries(messages, session, zone, limit, named=True)
+
+
+def heard(pieces: Sequence[Piece]) -> list[Stretch]:
+    """The messages of the talk among the pieces, one stretch a session, up to the last one that is there whole."""
+    found: dict[str, Stretch] = {}
+    for piece in pieces:
+        if piece.is_talk:
+            last = piece.entry.last if piece.is_whole else piece.entry.last - 1
+            before = found.get(piece.entry.session, piece.heard)
+            found[before.session] = before._replace(last=last)
+    return [stretch for stretch in found.values() if stretch.first <= stretch.last]
+
+
+def next_batch(pieces: Sequence[Piece], room: int, begun: Collection[str]) -> Batch | None:
+    """As many pieces, from the first on, as fit into the room, at least one; just those of a batch that was begun
+    before and not done. None: there are no pieces."""
+    size, fitting = 0, 0
+    for count, piece in enumerate(pieces, 1):
+        if begun and (batch := Batch(tuple(pieces[:count]))).name in begun:
+            return batch
+        size += piece.tokens
+        if size <= room or not fitting:
+            fitting = count
+    return Batch(tuple(pieces[:fitting])) if pieces else None
+
+
+def _names(pieces: Sequence[Piece]) -> Iterator[str]:
+    for session, found in groupby(pieces, key=lambda piece: piece.entry.session if piece.is_talk else ""):
+        those = [piece.entry for piece in found]
+        if those[0].cursor:
+            yield f"entries {those[0].cursor}-{those[-1].cursor}"
+        else:
+            yield f"{session} messages {those[0].first}-{those[-1].last}"
+
+
+def _ends_turn(message: Said) -> bool:
+    """In an older layout, which names no turns, each answer ends one."""
+    return isinstance(message, AssistantMessage) and (
+        message.end is not None or not (message.turn or message.tool_calls)
+    )
+
+
+def _without_output(message: Said) -> Said:
+    return replace(message, content=_LEFT_OUT, tokens=_LEFT_OUT_TOKENS) if isinstance(message, ToolMessage) else message

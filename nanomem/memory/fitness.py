@@ -1,0 +1,76 @@
+"""What of a model's wishes may become memory: what a person said, holds still, and was not taken out since.
+
+Judges facts that are new; what is known already stays the ledger's business. Reports nothing but counts: what is
+refused may be a secret.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from nanomem.evidence import Evidence, evidence_of, founded, screened, unfit, words
+from nanomem.extraction import Extracted
+from nanomem.facts import MemoryFiles
+from nanomem.memory.tracing import key, taken_out
+from nanomem.session import Said
+from nanomem.versions import Removal, Version
+from nanomem.wording import gist, names
+
+
+class Fitness:
+    """Judges what one call, or several, made of the messages in `said`. A `strict` one trusts nothing but a person's
+    own words; else only what tries to give orders is kept out."""
+
+    def __init__(
+        self,
+        known: MemoryFiles,
+        versions: Sequence[Version],
+        said: Sequence[Said],
+        evidence: Evidence,
+        strict: bool = True,
+    ) -> None:
+        self.refused: set[str] = set()
+        self._files = known
+        self._known = words("\n".join(known.by_name.values()))
+        self._said = said
+        self._evidence = evidence
+        self._strict = strict
+        oldest = min((message.timestamp for message in said), default=None)
+        self._gone = taken_out(versions, oldest) if oldest else {}
+
+    def of_wishes(self, wanted: Extracted) -> Extracted:
+        """The facts that may be taken in, and the removals that rest on something."""
+        outdated = self.of_removals(wanted.outdated)
+        updates = {
+            name: tuple(fact for fact in found if self._admits(fact, outdated))
+            for name, found in wanted.updates.items()
+        }
+        return replace(wanted, updates=updates, outdated=tuple(outdated))
+
+    def of_removals(self, removed: Sequence[Removal]) -> list[Removal]:
+        """Those whose reason is no order that somebody planted."""
+        return list(dict.fromkeys(founded(removed, self._evidence, self._known)))
+
+    def of_files(self, base: MemoryFiles, proposal: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
+        """The proposal, made from `base`, without the new facts that may not be taken in."""
+        return screened(base, proposal, lambda fact: not self._admits(fact, removed))
+
+    def _admits(self, fact: str, removed: Sequence[Removal]) -> bool:
+        if unfit(fact, self._known, self._evidence, self._strict) or self._is_outdated(fact, removed):
+            self.refused.add(key(fact))
+            return False
+        return True
+
+    def _is_outdated(self, fact: str, removed: Sequence[Removal]) -> bool:
+        """Whether the same model says that it no longer holds, or it was taken out of the memory after it was said."""
+        its = gist(fact)
+        if any(names(gist(removal.fact), its) for removal in removed):
+            return True
+        since = self._gone.get(key(fact))
+        return since is not None and not self._said_again(fact, since)
+
+    def _said_again(self, fact: str, since: datetime) -> bool:
+        """Whether what people have said since has the words that they had said before."""
+        later = evidence_of([message for message in self._said if message.timestamp > since], lambda _: frozenset())
+        wanted = words(fact).intersection(frozenset().union(*self._evidence.own))
+        return bool(wanted) and wanted <= frozenset().union(*later.own)
