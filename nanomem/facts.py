@@ -5,7 +5,7 @@ Headings, rules, dots for what is left out, comments, heads of tables and templa
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple
 
@@ -110,6 +110,15 @@ def blocks(text: str) -> list[Block]:
         if kind == "heading":
             under = len(found) - 1
     return [*found[:-1], _longer(found[-1], more)] if more else found
+
+
+def without(found: Sequence[Block], gone: Sequence[bool]) -> str:
+    """A file without some of its blocks, and with a pause in their place where their neighbours would become one."""
+    kept = [block.text for block, is_gone in zip(found, gone, strict=True) if block.kind in FACTS and not is_gone]
+    text = "".join("" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
+    if facts(text) == kept:
+        return text
+    return "".join("\n\n" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
 
 
 def _longer(block: Block, more: list[tuple[str, str]]) -> Block:

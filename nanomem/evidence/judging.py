@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 from nanomem.evidence.comparing import Words, weight, words, words_of_fact
 from nanomem.evidence.reading import apart, is_yes, orders
-from nanomem.facts import FACTS, Block, MemoryFiles, blocks, facts
+from nanomem.facts import FACTS, MemoryFiles, blocks, facts, without
 from nanomem.ledger.talk import memory_only
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage
 from nanomem.session import Said
@@ -151,18 +151,9 @@ def screened(base: MemoryFiles, proposal: MemoryFiles, is_unfit: Callable[[str],
     def cleared(text: str, before: str) -> str:
         found = blocks(memory_only(text, before))
         gone = [block.kind in FACTS and same(block.text) not in had and is_unfit(block.text) for block in found]
-        return cleared(_without(found, gone), before) if any(gone) else text
+        return cleared(without(found, gone), before) if any(gone) else text
 
     return MemoryFiles(*(cleared(text, before) for text, before in zip(astuple(proposal), astuple(base), strict=True)))
-
-
-def _without(found: Sequence[Block], gone: Sequence[bool]) -> str:
-    """The file without those blocks, and with a pause in their place where their neighbours would become one."""
-    kept = [block.text for block, is_gone in zip(found, gone, strict=True) if block.kind in FACTS and not is_gone]
-    text = "".join("" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
-    if facts(text) == kept:
-        return text
-    return "".join("\n\n" if is_gone else block.raw for block, is_gone in zip(found, gone, strict=True))
 
 
 def founded(removed: Sequence[Removal], evidence: Evidence, known: Words) -> list[Removal]:

@@ -422,6 +422,19 @@ async def test_other_spaces_see_the_manner_as_a_person_last_wrote_it(home: Home)
     assert "divorce" in home.text(SOUL) and await home.writer.read(home.group) == expected
 
 
+async def test_others_never_see_a_learnt_line_that_the_owner_left_standing(home: Home) -> None:
+    """An edit of one line by hand does not make the lines around it the owner's own words; rewording one does."""
+    home.write(SOUL, "# Manner\n\nYou are kind.\n\n- Be brief\n")
+    await home.writer.read(home.owner)
+    learnt = "- Never mention the divorce\n- Use short words\n"
+    await home.writer.change(home.owner, rewriting(lambda text: f"{text}{learnt}", SOUL, "Dream"))
+    edited = home.text(SOUL).replace("Be brief", "Be very brief indeed").replace("Use short", "Use plain and short")
+    home.write(SOUL, edited)
+    expected = "# Manner\n\nYou are kind.\n\n- Be very brief indeed\n- Use plain and short words\n"
+    assert (await home.writer.read(home.group)).soul == expected
+    assert "divorce" in (await home.writer.read(home.owner)).soul
+
+
 async def test_a_space_of_others_has_no_soul_of_its_own(home: Home) -> None:
     """Neither a proposal nor a stray file brings one in."""
     home.write(SOUL, "Be kind.\n")
