@@ -54,7 +54,7 @@ _SHAPES = {4: ((4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)), 
 }
 """The groups they are written in, by the size of the first."""
 
-_LINK = r"""(?:\s*[:=：＝]\s*|\s*(?:是|为|為|は)\s*[:：]?\s*
+_LINK = r"""(?:\s*[:=：＝]\s*|\s*(?:现在|目前|就|还|应该)?(?:是|为|為|は)\s*[:：]?\s*
     |\s+(?:is|was|are|lautet|ist|war|est|es|será)(?:\s+(?:now|still|just|simply|jetzt|nun|maintenant|ahora))?\s*:?\s+)"""
 _OF = r"(?:\s+(?:for|of|to|on|at|für|vom|von|der|des|zum|zur|del?|du|pour|para)\s[^\n.:;,=!?：。，]{1,40}?)?"
 _VALUE = r"""(?:"(?P<double>[^"\n]{3,80})"|'(?P<single>[^'\n]{3,80})'|`(?P<back>[^`\n]{3,80})`
