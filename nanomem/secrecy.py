@@ -150,7 +150,7 @@ def _cards(text: str) -> Iterator[str]:
     text = _IBAN.sub(lambda match: " " if iban.is_valid(match[0]) else match[0], text)
     for match in _DIGITS.finditer(text):
         before = text[match.start() - 1 : match.start()]
-        if len(match[0]) < 13 or before == "+" or before.isalnum():
+        if len(match[0]) < 13 or re.match("[A-Za-z0-9+]", before):
             continue
         groups = re.split("([^0-9])", match[0])  # numbers at even places, what parts them at odd ones
         sizes = tuple(map(len, groups[::2]))
