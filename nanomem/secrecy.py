@@ -54,7 +54,7 @@ _SHAPES = {4: ((4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)), 
 }
 """The groups they are written in, by the size of the first."""
 
-_LINK = r"""(?:\s*[:=：＝]\s*|\s*(?:是|为|為|は)\s*[:：]?\s*
+_LINK = r"""(?:\s*[:=：＝]\s*|\s*(?:现在|目前|就|还|应该)?(?:是|为|為|は)\s*[:：]?\s*
     |\s+(?:is|was|are|lautet|ist|war|est|es|será)(?:\s+(?:now|still|just|simply|jetzt|nun|maintenant|ahora))?\s*:?\s+)"""
 _OF = r"(?:\s+(?:for|of|to|on|at|für|vom|von|der|des|zum|zur|del?|du|pour|para)\s[^\n.:;,=!?：。，]{1,40}?)?"
 _VALUE = r"""(?:"(?P<double>[^"\n]{3,80})"|'(?P<single>[^'\n]{3,80})'|`(?P<back>[^`\n]{3,80})`
@@ -150,7 +150,7 @@ def _cards(text: str) -> Iterator[str]:
     text = _IBAN.sub(lambda match: " " if iban.is_valid(match[0]) else match[0], text)
     for match in _DIGITS.finditer(text):
         before = text[match.start() - 1 : match.start()]
-        if len(match[0]) < 13 or before == "+" or before.isalnum():
+        if len(match[0]) < 13 or re.match("[A-Za-z0-9+]", before):
             continue
         groups = re.split("([^0-9])", match[0])  # numbers at even places, what parts them at odd ones
         sizes = tuple(map(len, groups[::2]))

@@ -94,9 +94,9 @@ def unfit(fact: str, known: Words, evidence: Evidence, strict: bool) -> str | No
     if re.match(r"/\w", same(fact)):
         return "command"
     said = words_of_fact(fact) - evidence.names
-    ours = known.union(*evidence.own)
-    if _is_ordered(said, ours, [known, *evidence.own], evidence.orders):
+    if _is_ordered(said, known, evidence):
         return "quoted"
+    ours = known.union(*evidence.own)
     if strict and _is_from(evidence.quoted, said, ours):
         return "quoted"
     return "own words" if strict and _is_from(evidence.quoted | evidence.answered, said, ours) else None
@@ -111,13 +111,16 @@ def _is_from(others: Iterable[Words], said: Words, ours: Words) -> bool:
     return any(weight(said & other - ours) > least for other in others)
 
 
-def _is_ordered(said: Words, ours: Words, sources: Sequence[Words], given: Iterable[Words]) -> bool:
+def _is_ordered(said: Words, known: Words, evidence: Evidence) -> bool:
     """Whether it comes from a sentence that tells software what to remember: most of its words are from there, and
     no single message of the person, nor what is known, has most of those."""
-    for order in given:
+    if not evidence.orders:
+        return False
+    all_said = known.union(*evidence.own, *evidence.quoted)
+    for order in evidence.orders:
         theirs = said & order
-        is_most = weight(theirs) > weight(said & ours - order)
-        if is_most and not any(2 * weight(theirs & source) > weight(theirs) for source in sources):
+        is_most = weight(theirs) > weight(said & all_said - order)
+        if is_most and not any(2 * weight(theirs & source) > weight(theirs) for source in (known, *evidence.own)):
             return True
     return False
 
@@ -158,11 +161,10 @@ def screened(base: MemoryFiles, proposal: MemoryFiles, is_unfit: Callable[[str],
 
 def founded(removed: Sequence[Removal], evidence: Evidence, known: Words) -> list[Removal]:
     """The removals whose reason is not one that was only passed on. The assistant's own reasons are no matter here."""
-    return [removal for removal in removed if not _is_passed_on(removal.reason, evidence, known)]
-
-
-def _is_passed_on(reason: str, evidence: Evidence, known: Words) -> bool:
-    said = words_of_fact(reason) - evidence.names
     ours = known.union(*evidence.own)
-    ordered = _is_ordered(said, ours, [known, *evidence.own], evidence.orders)
-    return ordered or _is_from(evidence.quoted, said, ours)
+
+    def is_passed_on(reason: str) -> bool:
+        said = words_of_fact(reason) - evidence.names
+        return _is_ordered(said, known, evidence) or _is_from(evidence.quoted, said, ours)
+
+    return [removal for removal in removed if not is_passed_on(removal.reason)]
