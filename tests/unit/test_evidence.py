@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanomem.evidence import Evidence, apart, evidence_of, founded, screened, unfit, words
+from nanomem.evidence import Evidence, apart, evidence_of, founded, unfit, words
+from nanomem.evidence import screened as without_unfit
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger.talk import memory_only
 from nanomem.messages import Sender
@@ -25,6 +26,22 @@ CASES = [
     for line in (Path(__file__).parent.parent / "data" / "evidence.jsonl").read_text("utf-8").splitlines()
 ]
 NOW = datetime(2026, 4, 10, 9, 15, tzinfo=UTC)
+
+
+def screened(
+    base: MemoryFiles, proposal: MemoryFiles, evidence: Evidence, strict: bool
+) -> tuple[MemoryFiles, list[tuple[str, str]]]:
+    """What is left of a proposal, and (reason, fact) of each that is not."""
+    known = words("\n".join(base.by_name.values()))
+    refused: dict[str, str] = {}
+
+    def is_unfit(fact: str) -> bool:
+        if reason := unfit(fact, known, evidence, strict):
+            refused[fact] = reason
+        return reason is not None
+
+    files = without_unfit(base, proposal, is_unfit)
+    return files, [(reason, fact) for fact, reason in refused.items()]
 
 
 def says(text: str, *, n: int = 1, name: str = "Marta", **more: Any) -> UserMessage:
