@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nanomem.facts import facts
 from nanomem.messages import Reply, Request, ToolCall
+from nanomem.models.offline_learning import arguments, is_question
 
 _HOW = (
     "A real model is set with `nanomem init`, or with `nanomem config set agents.defaults.model "
@@ -34,7 +35,8 @@ _BEHIND_MEMORY = re.compile(r"(?m)^## (?:Skills to Go By|Talked About Before The
 _NOTES = re.compile(r"\A(?:\[[^\]\n]*\]\n)+")  # what a message replies to, files sent along
 
 _REMEMBER = re.compile(
-    r"(?:(?:please |bitte )?(?:remember|merke? dir)[,:]?\s+(?:that |dass )?|请?记[住得][,,::]?\s*)(.+)", re.I | re.S
+    r"(?:(?:please |bitte )?(?:remember|merke? dir)[,:]?\s+(?:that |dass )?|请?记[住得][,:\uff0c\uff1a]?\s*)(.+)",
+    re.I | re.S,
 )
 _SELF = re.compile(
     r"\b(?:what|who) are you\b|\bare you (?:an? )?(?:ai|bot|human)\b|\bwhich model (?:are you|is this)\b"
@@ -43,12 +45,7 @@ _SELF = re.compile(
 )
 _GREETING = re.compile(
     r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|hallo|guten (?:tag|morgen|abend)|[你您]好)"
-    r"(?:[ ,]+\w+)?[\s!.。!,]*",
-    re.I,
-)
-_ASKING = re.compile(
-    r"\A(?:who|whom|whose|what|when|where|which|why|how|tell me|show me|do i|did i"
-    r"|wer|wen|wem|was|wann|wo|welche[rs]?|warum|wie)\b|什[么麼]|[谁誰哪几吗嗎呢]|怎么|为什么|何时|多少",
+    r"(?:[ ,]+\w+)?[\s!.,。\uff01\uff0c]*",
     re.I,
 )
 _STOP_WORDS = """
@@ -92,7 +89,8 @@ class OfflineModel:
 def answer(request: Request) -> Reply:
     """The first rule that fits."""
     if request.forced:
-        return _forced(request)
+        given = arguments(request)
+        return _calls(request, request.forced, given) if given else Reply(WHO)
     newest = max((i for i, m in enumerate(request.messages) if m.role == "user"), default=-1)
     if newest < 0:
         return Reply(HELLO)
@@ -101,7 +99,7 @@ def answer(request: Request) -> Reply:
     results = "\n".join(message.text for message in request.messages[newest:] if message.role == "tool")
     offered = set() if request.forced == "" else {tool.name for tool in request.tools}
     wishes = [{"fact": found[1].strip()} for found in map(_REMEMBER.fullmatch, said) if found]
-    question = "\n".join(filter(_is_question, said))
+    question = "\n".join(filter(is_question, said))
     if wishes and not question and (results or "remember" in offered):
         return Reply(results) if results else _calls(request, "remember", *wishes)
     known = list(_known(request.system, talk.context))
@@ -144,12 +142,12 @@ class _Talk:
     def lines(self, texts: Iterable[str]) -> list[Line]:
         """What was said in the conversation, but for questions."""
         said = [message for text in texts for message in self.messages(text)]
-        return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
+        return [self._line(who, mark, text) for who, mark, text in said if not is_question(text)]
 
     def found(self, results: str) -> list[Line]:
         """What people said in a recall's result: `[10 April 2026, 09:15] Ann: text (telegram:42, message 7)`."""
         said = [(who, mark, text) for mark, who, text in _FOUND.findall(results) if who not in _NOBODY]
-        return [self._line(who, mark, text) for who, mark, text in said if not _is_question(text)]
+        return [self._line(who, mark, text) for who, mark, text in said if not is_question(text)]
 
     def _line(self, who: str, mark: str, text: str) -> Line:
         who = "You" if not who or not self._askers or who in self._askers else who
@@ -183,10 +181,6 @@ def _terms(text: str) -> set[str]:
     return {word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words(text))}
 
 
-def _is_question(text: str) -> bool:
-    return _ASKING.search(text) is not None or text.rstrip(" \n\"'»”)").endswith(("?", "?", "؟"))
-
-
 def _known(system: str, context: str) -> Iterator[Line]:
     """The facts of USER.md and MEMORY.md in the prompt, with what has changed since it was built."""
     changes = re.findall(r"(?m)^(?:USER|MEMORY)\.md ([+-]) (.+)$", context)
@@ -207,24 +201,3 @@ def _calls(request: Request, name: str, *arguments: dict[str, object]) -> Reply:
     turn = len(request.messages)
     texts = [json.dumps(given, ensure_ascii=False) for given in arguments]
     return Reply("", tuple(ToolCall(f"offline_{turn}_{i}", name, text) for i, text in enumerate(texts)))
-
-
-def _forced(request: Request) -> Reply:
-    if request.forced == "extract_facts":
-        names = ("user_updates", "memory_updates", "soul_updates", "outdated", "processed_entries")
-        return _calls(request, "extract_facts", {name: [] for name in names})
-    if request.forced != "save_memory":
-        return Reply(WHO)
-    prompt = "\n".join([request.system, *(message.text for message in request.messages)])
-    memory, _, stretch = prompt.partition("## Current Long-term Memory\n")[2].partition("## Conversation to Process")
-    schema = next((tool.parameters for tool in request.tools if tool.name == "save_memory"), {})
-    as_changes = "changes" in schema.get("properties", {})
-    update: dict[str, object] = {"changes": []} if as_changes else {"memory_update": memory.strip("\n")}
-    return _calls(request, "save_memory", {"history_entry": _summary(stretch), **update})
-
-
-def _summary(stretch: str) -> str:
-    """The first sentence of each user message, 200 characters at most, and 4,000 of all. "Ms." ends none."""
-    said = re.findall(r"(?m)^\[[^\]\n]*\] USER[^:\n]*: (.+)$", stretch)
-    sentences = (re.split(r"(?<=\w{3}[.!?])\s|(?<=[。!?])", text, maxsplit=1)[0][:200].strip() for text in said)
-    return " ".join(sentences)[:4000] or "A conversation without messages from a person."

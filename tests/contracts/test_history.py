@@ -123,7 +123,62 @@ async def test_a_file_that_fits_needs_no_repair(history: History, space: Space) 
         assert await history.repair(space) is False
 
 
+async def test_how_far_dream_has_read(history: History, space: Space, tmp_path: Path) -> None:
+    """Nothing at first, and asking writes nothing; then what was noted last, in each space its own."""
+    other = Space("telegram:7", tmp_path / "other", space.root)
+    assert await history.dreamt(space) == 0 and not space.root.exists()
+    await history.set_dreamt(space, 2)
+    assert await history.dreamt(space) == 2, "it does not ask whether there are so many"
+    await history.append(space, [entry("a"), entry("b"), entry("c")])
+    assert await history.dreamt(space) == 2 and await history.last(space) == 3
+    await history.set_dreamt(space, 3)
+    await history.set_dreamt(space, 1)
+    await history.repair(space)
+    assert (await history.dreamt(space), await history.dreamt(other)) == (1, 0)
+    assert [e.summary for e in await history.after(space, await history.dreamt(space))] == ["b", "c"]
+
+
 # --- the real one only
+
+
+async def test_dreams_cursor_is_a_number_in_a_file(space: Space) -> None:
+    """To the byte, for nobody else to read, and there after a restart."""
+    await JsonlHistory(UTC).set_dreamt(space, 12)
+    path = space.root / "memory" / ".dream_cursor"
+    assert path.read_bytes() == b"12\n" and path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == [".dream_cursor"]
+    assert await JsonlHistory(UTC).dreamt(space) == 12
+    path.write_bytes(b" 007")
+    assert await JsonlHistory(UTC).dreamt(space) == 7, "as another hand may have written it"
+
+
+BAD_CURSORS = ["", "\n", "two\n", "-1\n", "+1", "1.5", "2\n2\n", "1_0", "٢\n", "0x10", f"{2**63}\n", f"{10**30}\n"]
+
+
+@pytest.mark.parametrize("cursor", [*map(str.encode, BAD_CURSORS), b"\xff\n", b"1" * 100_000, b"\0\0"])
+async def test_a_bad_dream_cursor_counts_as_none(space: Space, cursor: bytes) -> None:
+    """It is read again from the start, and written over at the next note."""
+    history, path = JsonlHistory(UTC), space.root / "memory" / ".dream_cursor"
+    await history.append(space, [entry("a")])
+    path.write_bytes(cursor)
+    assert await history.dreamt(space) == 0
+    await history.set_dreamt(space, 1)
+    assert await history.dreamt(space) == 1
+
+
+@pytest.mark.parametrize("instead", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+async def test_something_else_in_the_place_of_dreams_cursor(space: Space, instead: Callable[[Path], None]) -> None:
+    """It counts as none and is not waited for; a folder cannot be written over, which is said."""
+    history, path = JsonlHistory(UTC), space.root / "memory" / ".dream_cursor"
+    await history.append(space, [entry("a")])
+    instead(path)
+    assert await history.dreamt(space) == 0
+    if path.is_dir():
+        with pytest.raises(CannotStore, match="dream_cursor"):
+            await history.set_dreamt(space, 1)
+        path.rmdir()
+    await history.set_dreamt(space, 1)
+    assert await history.dreamt(space) == 1 and path.is_file() and not path.is_symlink()
 
 
 async def test_the_files_read_as_the_format_says(space: Space) -> None:

@@ -184,6 +184,19 @@ async def test_what_is_spent_adds_up_by_day(stores: Stores) -> None:
     assert await meter.spent("2026-04-12") == Usage()
 
 
+async def test_what_is_spent_is_known_by_its_purpose(stores: Stores) -> None:
+    """Talk where nothing else is said; a day's sum is that of all purposes."""
+    meter = stores.meter
+    await meter.spend("2026-04-10", Usage(100, 20, 50, 0.25))
+    await meter.spend("2026-04-10", Usage(7, 1, 0, 0.5), "dream")
+    await meter.spend("2026-04-10", Usage(3, 1, 2, 0.5), "dream")
+    await meter.spend("2026-04-11", Usage(5), "dream")
+    assert await meter.spent("2026-04-10", "talk") == Usage(100, 20, 50, 0.25)
+    assert await meter.spent("2026-04-10", "dream") == Usage(10, 2, 2, 1.0)
+    assert await meter.spent("2026-04-10") == Usage(110, 22, 52, 1.25)
+    assert await meter.spent("2026-04-11", "talk") == await meter.spent("2026-04-12", "dream") == Usage()
+
+
 # --- the real one only
 
 
@@ -201,14 +214,39 @@ async def test_all_is_there_after_a_restart(path: Path) -> None:
     await box.settle(Outbound("u", "fake:42", "answer", "answer"), rows[1:])
     await box.alias("fake:1", "fake:2")
     await meter.spend("2026-04-10", Usage(7))
+    await meter.spend("2026-04-10", Usage(2), "dream")
     before = (await box.waiting(), await box.undelivered(), await box.outbound("t"))
     await database.close()
     database = await Database.open(path, TABLES)
     box, meter = inbox.SqliteInbox(database), counters.SqliteMeter(database)
     assert (await box.waiting(), await box.undelivered(), await box.outbound("t")) == before
     assert (await box.offset("fake"), dict(await box.aliases())) == (3, {"fake:2": "fake:1"})
-    assert await meter.spent("2026-04-10") == Usage(7)
+    assert await meter.spent("2026-04-10") == Usage(9)
+    assert (await meter.spent("2026-04-10", "talk"), await meter.spent("2026-04-10", "dream")) == (Usage(7), Usage(2))
     await database.close()
+
+
+SPENT_BEFORE = """
+CREATE TABLE spent (
+    day TEXT PRIMARY KEY, prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
+    cached_tokens INTEGER NOT NULL DEFAULT 0, cost_usd REAL NOT NULL DEFAULT 0
+);
+INSERT INTO spent VALUES ('2026-04-10', 900, 80, 500, 0.25);
+"""
+
+
+async def test_what_was_spent_before_there_were_purposes_went_into_talk(path: Path) -> None:
+    """The limit of the day of an update counts what was spent before it; each start finds the same."""
+    await (await Database.open(path, [inbox.TABLES, SPENT_BEFORE])).close()
+    for n in range(3):
+        database = await Database.open(path, TABLES)
+        meter = counters.SqliteMeter(database)
+        assert await meter.spent("2026-04-10", "talk") == Usage(900, 80, 500, 0.25)
+        assert await meter.spent("2026-04-10", "dream") == Usage(n)
+        assert await meter.spent("2026-04-10") == Usage(900 + n, 80, 500, 0.25)
+        assert await meter.spent("2026-04-11", "talk") == Usage()
+        await meter.spend("2026-04-10", Usage(1), "dream")
+        await database.close()
 
 
 async def test_texts_are_deleted_as_soon_as_they_are_not_needed(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Messages of a session read by their numbers: one suite over the fake and the real log."""
+"""Messages read by their numbers, and which sessions there are: one suite over the fake and the real log."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from nanomem.errors import CannotStore
 from nanomem.messages import Sender
@@ -54,6 +55,22 @@ async def test_of_a_session_that_never_was_there_are_none(log: Log, space: Space
     """Asking makes none."""
     assert await read(log, space, 1, 5) == []
     assert list(space.root.iterdir()) == []
+
+
+async def test_the_sessions_of_a_space(log: Log, space: Space, tmp_path: Path) -> None:
+    """Those that were written to, each by its own name; not those of another space, nor those only asked for."""
+    other = Space("telegram:7", tmp_path / "other", tmp_path / "other")
+    assert list(await log.keys(space)) == []
+    keys = {KEY, "telegram:-100:5", "cli:Ann/../Bob", "cli:ann/../bob", "x" * 400, "猫 🙂", ".", "terminal"}
+    for key in keys:
+        await log.append(space, key, [Reset(through=0, timestamp=NOW)])
+        await log.append(space, key, [Reset(through=0, timestamp=NOW)])
+    await log.append(other, "telegram:7", [Reset(through=0, timestamp=NOW)])
+    await log.load(space, "only loaded")
+    await log.messages(space, "only asked for", 1, 9)
+    found = await log.keys(space)
+    assert set(found) == keys and len(found) == len(keys)
+    assert list(await log.keys(other)) == ["telegram:7"]
 
 
 # --- the real one only
@@ -110,3 +127,35 @@ async def test_a_torn_end_and_an_empty_file(space: Space) -> None:
     path_of(space, KEY).mkdir()
     with pytest.raises(CannotStore):
         await read(JsonlSessionLog(), space, 1, 9)
+
+
+async def test_only_a_log_in_its_own_place_is_a_session(space: Space) -> None:
+    """Copies, drafts, what says of no session, and what cannot be read are none, and hide no other."""
+    log = JsonlSessionLog()
+    await log.append(space, KEY, [Reset(through=0, timestamp=NOW)])
+    folder, own = path_of(space, KEY).parent, path_of(space, KEY).read_bytes()
+    for name in ("telegram%3A42 (copy).jsonl", "telegram%3A43.jsonl", "telegram%3A42.jsonl.bak", "telegram:42.jsonl"):
+        (folder / name).write_bytes(own)
+    for name, text in {"empty": b"", "garbage": b"\xff\n[1]\n", "nameless": LINE.format(1).encode()}.items():
+        (folder / f"{name}.jsonl").write_bytes(text)
+    (folder / "folder.jsonl").mkdir()
+    (folder / "nowhere.jsonl").symlink_to("nowhere")
+    with capture_logs() as logs:
+        assert list(await log.keys(space)) == [KEY]
+    unreadable = [entry["file"] for entry in logs if entry["event"] == "session.unreadable"]
+    assert unreadable == ["folder.jsonl", "nowhere.jsonl"]
+
+
+async def test_a_log_that_is_damaged_behind_its_head_is_a_session(space: Space) -> None:
+    """Its name stands at its beginning."""
+    log = JsonlSessionLog()
+    await log.append(space, KEY, [Reset(through=0, timestamp=NOW)])
+    with path_of(space, KEY).open("ab") as file:
+        file.write(b'\xff\n{"role": "us')
+    assert list(await JsonlSessionLog().keys(space)) == [KEY]
+
+
+async def test_where_no_folder_of_sessions_is_there_are_none(space: Space) -> None:
+    """Nor where something else stands in its place."""
+    (space.root / "sessions").write_text("a letter to my aunt")
+    assert list(await JsonlSessionLog().keys(space)) == []

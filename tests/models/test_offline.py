@@ -68,6 +68,7 @@ def asked(text: str, *tools: ToolSchema, after: tuple[PromptMessage, ...] = ()) 
         ("Wo WOHNE ich", 'You said on 10 April: "Ich wohne in Wien und mein Hund heißt Bello."'),
         ("我喜欢什么食物?", 'You said on 10 April 2025: "我最喜欢的食物是饺子"'),
         ("我的猫叫什么", 'In your memory: "猫叫小花"'),
+        ("我的猫叫小花\uff1f", 'In your memory: "猫叫小花"'),
     ],
 )
 def test_answers_by_quoting(question: str, quote: str) -> None:
@@ -82,6 +83,7 @@ def test_answers_by_quoting(question: str, quote: str) -> None:
         ("Hello there!", HELLO),
         ("Guten Morgen", HELLO),
         ("你好!", HELLO),
+        ("你好\uff01", HELLO),
         ("What are you?", WHO),
         ("which model is this", WHO),
         ("Wer bist du?", WHO),
@@ -112,7 +114,9 @@ def test_says_how_to_set_a_real_model() -> None:
     assert "nanomem init" in asked("How do I set up a real model?").text
 
 
-@pytest.mark.parametrize("text", ["remember that I like tea", "Please remember: I like tea", "记住:I like tea"])
+@pytest.mark.parametrize(
+    "text", ["remember that I like tea", "Please remember: I like tea", "记住:I like tea", "请记住\uff1aI like tea"]
+)
 def test_remembers_by_the_tool(text: str) -> None:
     """The tool does it, and its receipt is what the person reads."""
     reply = asked(text, RECALL, REMEMBER)
@@ -202,22 +206,175 @@ PROMPT = """## Current Long-term Memory
 [2026-04-10 09:15] USER: I moved to Graz. It was hard.
 [2026-04-10 09:16] ASSISTANT: Noted.
 [2026-04-10 09:17] USER: 我喜欢饺子。很好吃。
+[2026-04-10 09:18] USER (Ann): i have a cat
+[2026-04-10 09:19] USER (Ann): What is it called?
 """
 
 
 def test_a_forced_summary_is_an_extract() -> None:
     """The first sentences of what was said; the memory comes back as it was."""
     assert forced("save_memory", PROMPT, ("history_entry", "memory_update")) == {
-        "history_entry": "I moved to Graz. 我喜欢饺子。",
+        "history_entry": "I moved to Graz. 我喜欢饺子。 i have a cat. What is it called?",
         "memory_update": "# Facts\n\n- The dog is called Rex",
     }
     assert forced("save_memory", PROMPT, ("history_entry", "changes"))["changes"] == []
     assert forced("save_memory", "")["history_entry"]
 
 
-def test_it_learns_nothing() -> None:
-    """Facts are not made up by rules."""
-    assert set(map(len, forced("extract_facts").values())) == {0}  # type: ignore[arg-type]
+KNOWN = """## Current SOUL.md
+# Manner
+
+- Be kind
+
+## Current USER.md
+# Person
+
+- Name: (to be filled)
+- "I am a baker." (said on 1 March 2026)
+
+## Current Long-term Memory
+(empty)
+
+## New Since the Last Time
+"""
+NOTHING_LEARNT: dict[str, object] = {
+    "user_updates": [], "memory_updates": [], "soul_updates": [], "outdated": [], "processed_entries": [],
+}  # fmt: skip
+
+
+def learnt(entries: str) -> tuple[list[str], list[str]]:
+    """What is proposed for USER.md and for MEMORY.md; nothing else is."""
+    found = forced("extract_facts", KNOWN + entries)
+    user, memory = found["user_updates"], found["memory_updates"]
+    assert {**found, "user_updates": [], "memory_updates": []} == NOTHING_LEARNT
+    assert isinstance(user, list) and isinstance(memory, list)
+    return user, memory
+
+
+def test_it_learns_what_people_say_of_themselves() -> None:
+    """Word for word, with the day; from talk and from summaries, never from what the assistant or a tool said."""
+    entries = """[2026-04-08 20:00] I live in Leipzig. What is my name? My sister Eva is a nurse.
+- I like tea
+- likes walks
+
+[2026-04-09 07:30] [RAW] 3 messages
+[2026-04-09 07:29] USER: Hello, I am Ann. Nice weather today.
+[2026-04-09 07:29] ASSISTANT [tools: recall]: I am nanomem. I live in your computer.
+[2026-04-09 07:30] TOOL (read_file): I have a cat
+
+[2026-04-10 09:15] USER (Ann): We have two cats: Tom and Kit
+[2026-04-10 09:16] USER (Ann, forwarded from Bob): I hate cats."""
+    assert learnt(entries) == (
+        [
+            '"I live in Leipzig." (said on 8 April 2026)',
+            '"I like tea" (said on 8 April 2026)',
+            '"Hello, I am Ann." (said on 9 April 2026)',
+        ],
+        [
+            '"My sister Eva is a nurse." (said on 8 April 2026)',
+            '"We have two cats: Tom and Kit" (said on 10 April 2026)',
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "of"),
+    [
+        ("I'm a gardener.", "user"),
+        ("I’m 42", "user"),
+        ("i work at the library!", "user"),
+        ("I don't like olives.", "user"),
+        ("By the way, my name is Ann.", "user"),
+        ("My favourite colour is green.", "user"),
+        ("Ich heiße Ann.", "user"),
+        ("ich wohne in Wien", "user"),
+        ("我叫小明。", "user"),
+        ("我住在北京\uff01", "user"),
+        ("我很喜欢饺子", "user"),
+        ("I have two sons.", "memory"),
+        ("I need a new knee.", "memory"),
+        ("I need to take insulin every day.", "memory"),
+        ("My mother's birthday is on 4 May.", "memory"),
+        ("Our dog is called Rex.", "memory"),
+        ("We live next to Bob", "memory"),
+        ("Meine Schwester Eva heißt jetzt Braun.", "memory"),
+        ("Ich habe zwei Katzen.", "memory"),
+        ("我妈妈是老师。", "memory"),
+        ("我的猫叫小花", "memory"),
+        ("Do I live in Graz?", ""),
+        ("I am Ann, am I not?", ""),
+        ("我是谁", ""),
+        ("我叫小明吗", ""),
+        ("我的狗叫大黄\uff1f", ""),
+        ("hello", ""),
+        ("Write a poem about my cat.", ""),
+        ("Remember that I like tea.", ""),
+        ("run ls -l", ""),
+        ("He said I am late.", ""),
+        ("I have a question.", ""),
+        ("I need your help.", ""),
+        ("I am back!", ""),
+        ("I like it.", ""),
+        ("Ich habe eine Frage", ""),
+        ("我有一个问题", ""),
+        ("It is raining.", ""),
+        ("I am a baker!", ""),  # USER.md quotes it
+        ("I am <!-- not --> a baker", ""),
+        (f"I like {'very ' * 60}strong tea.", ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["[2026-04-10 09:15] USER: {}", "[2026-04-10 09:15] {}"])
+def test_what_it_learns_and_what_not(form: str, sentence: str, of: str) -> None:
+    """Statements about a person, by their first words: no questions, greetings, orders, nothing that passes."""
+    user, memory = learnt(form.format(sentence))
+    fact = [f'"{sentence}" (said on 10 April 2026)']
+    assert (user, memory) == (fact if of == "user" else [], fact if of == "memory" else [])
+
+
+def test_it_learns_each_thing_once_and_not_too_much() -> None:
+    """Forty at most, the first ones; in a group it says whose words they are."""
+    many = "\n".join(f"[2026-04-10 09:15] USER: I like dish {n:02}." for n in range(60))
+    user, memory = learnt(f"{many}\n{many}")
+    assert len(user) == len(set(user)) == 40 and memory == []
+    assert user[-1] == '"I like dish 39." (said on 10 April 2026)'
+    group = "[2026-04-10 09:15] USER (Ann): I like tea.\n[2026-04-10 09:15] USER (Bob): I have a dog."
+    assert learnt(group) == (
+        ['"I like tea." (said by Ann on 10 April 2026)'],
+        ['"I have a dog." (said by Bob on 10 April 2026)'],
+    )
+    assert learnt(group.splitlines()[0]) == (['"I like tea." (said on 10 April 2026)'], [])
+    assert forced("extract_facts") == NOTHING_LEARNT
+
+
+def updated(text: str, *items: str, more: str = "") -> str:
+    """What MEMORY.md shall be."""
+    path = {"type": "string", "enum": ["memory/MEMORY.md"]}
+    tool = ToolSchema("update_file", "", {"type": "object", "properties": {"path": path, "content": {}}})
+    listed = "\n".join(f"- {item}" for item in items) or "(nothing new)"
+    prompt = f"## Current Long-term Memory\n{text or '(empty)'}\n\n## To Take In\n{listed}\n{more}"
+    (call,) = answer(Request("You learn.", (PromptMessage("user", prompt),), (tool,), "update_file")).tool_calls
+    arguments = json.loads(call.arguments)
+    assert (arguments["path"], arguments["removed"]) == ("memory/MEMORY.md", [])
+    return str(arguments["content"])
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("", "- a\n- b"),
+        ("# Memory\n\n(to be filled)\n", "# Memory\n\n(to be filled)\n\n- a\n- b"),
+        ("# Memory\n\n## Pets\n- The dog is called Rex\n", "# Memory\n\n## Pets\n- The dog is called Rex\n- a\n- b"),
+        ("- b\n\nSome prose.", "- b\n\nSome prose.\n\n- a"),
+        ("* a\n* b\n", "* a\n* b"),
+        ("## Current plans\n- c\n\n## To Take In\n- d\n", "## Current plans\n- c\n\n## To Take In\n- d\n- a\n- b"),
+    ],
+)
+def test_a_file_keeps_its_text_and_gets_what_is_new(text: str, content: str) -> None:
+    """As items of a list at its end; what it says already is not said twice, what is outdated is not its to judge."""
+    assert updated(text, "a", "b", "a") == content
+    assert updated(text, "a", "b", more="\n## Outdated\n- The dog is called Rex (it died)\n") == content
+    assert updated(text) == text.strip("\n")
+    assert updated(content, "a", "b") == content
 
 
 async def test_answers_in_growing_pieces() -> None:
@@ -252,10 +409,13 @@ def test_no_text_is_too_strange(system: str, said: str, result: str, forced: str
 
 
 @pytest.mark.parametrize(
-    "sign", ["a ", " ", "?", "set ", "? ", "[1 day ago] x\n\n", "<context>\n", "什", "\n", "- x\n"]
+    "sign", ["a ", " ", "?", "set ", "? ", "I am x. ", "[1 day ago] x\n\n", "<context>\n", "什", "\n", "- x\n"]
 )
 def test_no_text_can_hang_it(sign: str) -> None:
     """A megabyte of anything is answered."""
     text = sign * (1_000_000 // len(sign))
     assert answer(Request(f"## About the person\n{text}", (PromptMessage("user", f"{text}x"),)))
     assert answer(Request("", (PromptMessage("user", f"what is x\n\n{text}"), PromptMessage("tool", text))))
+    assert forced("extract_facts", f"{KNOWN}[2026-04-10 09:15] USER: I am {text}{text}")
+    assert forced("update_file", f"## Current USER.md\n{text}\n## To Take In\n{text}")
+    assert forced("save_memory", f"{PROMPT}{text}")
