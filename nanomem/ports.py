@@ -450,20 +450,56 @@ class History(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Something to read when it is needed. An `always` one is in every prompt."""
+    """Something to read when it is needed. An `always` one is in every prompt; an `own` one is the owner's."""
 
     name: str
     description: str
     body: str
     triggers: tuple[str, ...] = ()
     always: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A skill that was taken in; `kept` is where the owner's text that it replaced is, empty where it replaced none."""
+
+    skill: Skill
+    kept: str = ""
 
 
 class Skills(Protocol):
-    """What can be read: the package's skills and the owner's, one of the owner's in place of one of the same name."""
+    """What can be read: the package's skills and the owner's, one of the owner's in place of one of the same name.
+
+    Drafts are in the owner's space only, and in no prompt until they are accepted.
+    """
 
     async def all(self, space: Space) -> Sequence[Skill]:
         """By name. A broken file is reported to the log and passed over; cheap when asked again."""
+
+    async def problems(self, space: Space) -> Mapping[str, str]:
+        """What is wrong with the broken ones, drafts among them, by where they are."""
+
+    async def text(self, space: Space, name: str) -> str | None:
+        """The whole text, head and all: of the draft, else of the owner's skill, else of the package's; it may be
+        broken. None: there is none of that name. Raises ShowModel: it is no text."""
+
+    async def drafts(self, space: Space) -> Sequence[Skill]:
+        """By name, broken ones passed over; none in a space that is not the owner's."""
+
+    async def draft(self, space: Space, name: str, text: str) -> Skill:
+        """Returns once the text is on disk as the draft of that name, in place of an older one.
+
+        Raises ShowModel (it is no skill; the text says why), Refused (not the owner's space, or too many drafts),
+        CannotStore. Not promised: that of two who write the same draft at once neither's text is lost.
+        """
+
+    async def accept(self, space: Space, name: str) -> Accepted | None:
+        """Makes the draft of that name the owner's skill, and keeps what it replaces; None: there is neither.
+
+        Idempotent: without a draft it is the owner's skill of that name, but `kept` is told only once. Raises Refused
+        (not the owner's space, or a broken draft), CannotStore.
+        """
 
 
 class Files(Protocol):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nanomem.entries import Entry
-from nanomem.errors import CannotStore, Gone, NotHere, Refused
+from nanomem.errors import CannotStore, Gone, NotHere, Refused, ShowModel
 from nanomem.facts import NAMES, MemoryFiles
 from nanomem.memory.judging import decided, made, told
 from nanomem.messages import (
@@ -30,10 +30,24 @@ from nanomem.messages import (
     ToolSchema,
     Usage,
 )
-from nanomem.ports import Change, Channel, Origin, PassedOver, Purpose, Queued, Receipt, Run, Skill, Taker, Update
+from nanomem.ports import (
+    Accepted,
+    Change,
+    Channel,
+    Origin,
+    PassedOver,
+    Purpose,
+    Queued,
+    Receipt,
+    Run,
+    Skill,
+    Taker,
+    Update,
+)
 from nanomem.records import Record
 from nanomem.session import Said, Session, replay
 from nanomem.spaces import Space
+from nanomem.stores.skills import skill_of
 from nanomem.versions import Version, parsed
 
 
@@ -557,14 +571,63 @@ class FakeHistory:
 
 
 class FakeSkills:
-    """The same skills for every space."""
+    """The same skills for every space, and the texts of the owner's drafts in `waiting`. `broken` says what is wrong
+    with others, by place; `replaced` has the texts that were, by place. `fails` holds errors for the next writes."""
 
     def __init__(self, *skills: Skill) -> None:
         self.skills = list(skills)
+        self.waiting: dict[str, str] = {}
+        self.replaced: dict[str, str] = {}
+        self.broken: dict[str, str] = {}
+        self.fails: list[Exception] = []
+        self._texts: dict[str, str] = {}
 
     async def all(self, space: Space) -> Sequence[Skill]:
         """See the port."""
         return sorted(self.skills, key=lambda skill: skill.name)
+
+    async def problems(self, space: Space) -> Mapping[str, str]:
+        """See the port."""
+        return dict(self.broken)
+
+    async def text(self, space: Space, name: str) -> str | None:
+        """See the port; one that was given has no more of a head than it needs."""
+        given = {s.name: f"---\ndescription: {s.description}\n---\n{s.body}\n" for s in self.skills}
+        return (given | self._texts | (self.waiting if space.is_owners else {})).get(name)
+
+    async def drafts(self, space: Space) -> Sequence[Skill]:
+        """See the port."""
+        return [skill_of(name, self.waiting[name]) for name in sorted(self.waiting)] if space.is_owners else []
+
+    async def draft(self, space: Space, name: str, text: str) -> Skill:
+        """See the port."""
+        self._may_write(space)
+        try:
+            skill = skill_of(name, text)
+        except ValueError as error:
+            raise ShowModel(f"This is no skill: {error}.") from None
+        self.waiting[name] = text
+        return skill
+
+    async def accept(self, space: Space, name: str) -> Accepted | None:
+        """See the port."""
+        self._may_write(space)
+        before = next((skill for skill in self.skills if skill.name == name and skill.own), None)
+        if name not in self.waiting:
+            return Accepted(before) if before else None
+        kept = f"replaced/{name}-{len(self.replaced) + 1}" if before else ""
+        if before:
+            self.replaced[kept] = self._texts.get(name, before.body)
+        self._texts[name] = self.waiting.pop(name)
+        skill = replace(skill_of(name, self._texts[name]), own=True)
+        self.skills = [*(other for other in self.skills if other.name != name), skill]
+        return Accepted(skill, kept)
+
+    def _may_write(self, space: Space) -> None:
+        if self.fails:
+            raise self.fails.pop(0)
+        if not space.is_owners:
+            raise Refused("only in the owner's space")
 
 
 class FakeTemplates:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from nanomem.ports import Skill
 from nanomem.spaces import Space, Spaces
-from nanomem.stores.skills import LARGEST, LARGEST_HEAD, MOST, SkillFolders
-from nanomem.testing import FakeSkills
+from nanomem.stores.skills import LARGEST, LARGEST_HEAD, MOST, SkillFolders, skill_of
 
 
 @pytest.fixture
@@ -83,6 +84,7 @@ async def test_what_is_no_skill(space: Space, packaged: Path) -> None:
     put(own(space), "tea")
     put(own(space) / "drafts", "later")
     put(own(space), "drafts", "---\nbroken")
+    put(own(space), "Drafts", "---\nbroken")
     put(own(space), ".hidden")
     (own(space) / "README.md").write_text("about skills")
     (own(space) / "loop").symlink_to("loop")
@@ -124,6 +126,11 @@ MERGES = "a: &a {x: 1}\n" + "".join(
         (good("triggers: [1]"), "triggers"),
         (good("triggers: ['']"), "triggers"),
         (good("triggers: {a: b}"), "triggers"),
+        (good('triggers: ["a\\ud800"]'), "no text"),
+        (good('triggers: ["a\\0b"]'), "no text"),
+        (good(f"triggers: [{'x' * 1_000_000}]"), "longer"),
+        ('---\ndescription: "\\e[31mred"\n---\ntext', "no text"),
+        ('---\ndescription: "\\udc80"\n---\ntext', "no text"),
         (good("always: maybe"), "always"),
         (good("always: 1"), "always"),
         (good("always: 'true'"), "always"),
@@ -238,6 +245,22 @@ async def test_what_is_as_it_was_is_not_read_again(space: Space, packaged: Path)
     assert list(found) == ["a", "c"] and found["a"].endswith("y")
 
 
+heads = st.text("abc:-[]{}&*!|>#'\"\\\\?%@`,=<~0123456789.+eEx_ \n\t", max_size=120)
+
+
+@given(heads, st.text(max_size=40))
+def test_whatever_stands_in_a_file(head: str, body: str) -> None:
+    """It is a skill that can be shown, or it is said why it is none; nothing else can happen."""
+    for text in (f"---\n{head}\n---\n{body}", f"---\ndescription: {head}\n---\n{body}"):
+        try:
+            skill = skill_of("tea", text)
+        except ValueError as error:
+            assert 5 < len(str(error)) < 300
+        else:
+            assert "\n" not in skill.description
+            assert (skill.description + skill.body + "".join(skill.triggers)).encode()
+
+
 async def test_the_packages_own(space: Space) -> None:
     """How memory works is in every prompt, in few words, with the names that it goes by."""
     found = {skill.name: skill for skill in await SkillFolders().all(space)}
@@ -247,10 +270,3 @@ async def test_the_packages_own(space: Space) -> None:
         assert name in memory.body
     for tool in ("`remember`", "`edit_file`", "`grep`", "`recall`"):
         assert tool in memory.body
-
-
-async def test_the_fake_gives_what_it_was_given(space: Space) -> None:
-    """By name."""
-    tea, walk = Skill("tea", "brews", "Boil."), Skill("walk", "walks", "Go.")
-    assert await FakeSkills(walk, tea).all(space) == [tea, walk]
-    assert await FakeSkills().all(space) == []
