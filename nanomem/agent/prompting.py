@@ -18,6 +18,7 @@ from nanomem.ports import Clock, History, Memory, Skills, Templates, Tokenizer
 from nanomem.prompt import Marks, Prefix, Timestamps, memory_changes, rendered
 from nanomem.records import AssistantMessage, UserMessage
 from nanomem.session import Said, history, repaired
+from nanomem.skills import index, triggered, within_context
 from nanomem.spaces import is_group
 
 log = structlog.get_logger()
@@ -104,8 +105,16 @@ class Prompter:
             channel=conversation.key.partition(":")[0],
             sender=", ".join(filter(None, senders)),
             memory_changes=changes[:LONGEST_CHANGES],
+            skills=await self._called_for(conversation, own),
         )
         return Tail(own, context, await self._tokenizer.count(context), images)
+
+    async def _called_for(self, conversation: Conversation, own: frozenset[str]) -> list[tuple[str, str]]:
+        """Name and text of the skills that have a trigger in what these turns are about."""
+        skills = await self._known.skills.all(conversation.space)
+        said = [m.content for m in conversation.session.messages if m.turn in own and isinstance(m, UserMessage)]
+        wanted = await asyncio.to_thread(triggered, skills, said)
+        return [(skill.name, within_context(await self._bounded(skill.body, SKILL_SHARE))) for skill in wanted]
 
     async def request(self, conversation: Conversation, tail: Tail, model: str, note: str = "") -> tuple[Request, int]:
         """The request and its estimate in o200k tokens. Raises TellUser where nothing makes it fit."""
@@ -190,7 +199,7 @@ class Prompter:
         session, space = conversation.session, conversation.space
         files = await self._known.memory.read(space)
         entry = await self._known.history.entry(space, session.history) if session.history else None
-        skills = [skill for skill in await self._known.skills.all(space) if skill.always]
+        skills = await self._known.skills.all(space)
         shown = history(session.shown, self.limits.max_messages)
         before = _newest_before(conversation, own)
         system = self._templates.render(
@@ -198,7 +207,8 @@ class Prompter:
             soul=await self._bounded(files.soul),
             user=await self._bounded(files.user),
             memory=await self._bounded(files.memory),
-            skills=[await self._bounded(skill.body, SKILL_SHARE) for skill in skills],
+            skills=[await self._bounded(skill.body, SKILL_SHARE) for skill in skills if skill.always],
+            index=await self._bounded(index(skills), SKILL_SHARE),
             earlier=await self._bounded(for_people(entry, self.limits.zone), ENTRY_SHARE) if entry else "",
             is_group=is_group(session.key),
         )

@@ -31,7 +31,10 @@ _MARK = r"\[(\d{4}-(?:0[1-9]|1[0-2])-\d\d \d\d:\d\d|\d{1,2} \w+ \d{4}, \d\d:\d\d
 _FOUND = re.compile(rf"(?m)^{_MARK} ([^:\n]{{1,99}}): (.+?)(?: \([^()\n]+, messages? [^()\n]+\))?$")
 _NOBODY = ("Assistant", "Summary")  # what people said is found beside these
 _CONTEXT = re.compile(r"<context>\n(?:(?!<context>).)*</context>\s*\Z", re.S)
-_BEHIND_MEMORY = re.compile(r"(?m)^## (?:Skills to Go By|Talked About Before These Messages)$")
+_BEHIND_MEMORY = re.compile(
+    r"(?m)^## (?:Skills to Go By|Skills to Read When Needed|Talked About Before These Messages)$"
+)
+_SKILL = re.compile(r"(?m)^## Skill: ")  # behind all that the block says itself
 _NOTES = re.compile(r"\A(?:\[[^\]\n]*\]\n)+")  # what a message replies to, files sent along
 
 _REMEMBER = re.compile(
@@ -121,7 +124,7 @@ class _Talk:
 
     def __init__(self, newest: str) -> None:
         found = _CONTEXT.search(newest)
-        self.context = found[0] if found else ""
+        self.context = _SKILL.split(found[0])[0] if found else ""
         now = re.search(r"(?m)^now: (\d{4})", self.context)
         self._year = now[1] if now else ""
         senders = re.search(r"(?m)^sender: (.+)$", self.context)

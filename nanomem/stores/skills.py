@@ -29,6 +29,8 @@ LARGEST = 64 * 1024
 """Bytes of a file."""
 LARGEST_HEAD = 4 * 1024
 """Bytes between the two lines of `---`."""
+MOST_TRIGGERS = 50
+"""Of one skill; each is looked for in every message."""
 MOST = 200
 """Skills in one place; of more, the first by name."""
 _TOO_LONG = f"longer than {LARGEST} bytes"
@@ -312,6 +314,8 @@ def _made(folder: str, fields: Mapping[Any, Any], body: str) -> Skill:
         raise _Broken("its description is no text")
     if not isinstance(triggers, list) or not all(isinstance(trigger, str) and trigger.strip() for trigger in triggers):
         raise _Broken("its triggers are no list of texts")
+    if len(triggers) > MOST_TRIGGERS:
+        raise _Broken(f"more than {MOST_TRIGGERS} triggers")
     if any(map(_NO_TEXT.search, map(_line, (description, *triggers)))):
         raise _Broken("its description or a trigger has signs in it that are no text")
     if not isinstance(always, bool):

@@ -126,6 +126,7 @@ MERGES = "a: &a {x: 1}\n" + "".join(
         (good("triggers: [1]"), "triggers"),
         (good("triggers: ['']"), "triggers"),
         (good("triggers: {a: b}"), "triggers"),
+        (good(f"triggers: [{'a, ' * 60}a]"), "more than 50"),
         (good('triggers: ["a\\ud800"]'), "no text"),
         (good('triggers: ["a\\0b"]'), "no text"),
         (good(f"triggers: [{'x' * 1_000_000}]"), "longer"),

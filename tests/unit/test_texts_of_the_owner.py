@@ -80,7 +80,9 @@ def own(tmp_path: Path) -> Path:
 
 
 def system(templates: JinjaTemplates) -> str:
-    return templates.render("system", soul="Be kind.", user="", memory="- tea", skills=(), earlier="", is_group=True)
+    return templates.render(
+        "system", soul="Be kind.", user="", memory="- tea", skills=(), index="", earlier="", is_group=True
+    )
 
 
 def test_the_packages_own_templates() -> None:
@@ -139,7 +141,9 @@ def test_a_template_that_is_no_text_is_passed_over(own: Path) -> None:
     templates = JinjaTemplates(own)
     with capture_logs() as events:
         assert "Be kind." in system(templates)
-        assert "now: today" in templates.render("context", now="today", channel="", sender="", memory_changes="")
+        assert "now: today" in templates.render(
+            "context", now="today", channel="", sender="", memory_changes="", skills=()
+        )
     assert [e["template"] for e in events] == ["prompts/system.j2"]
 
 
@@ -151,7 +155,8 @@ def test_what_stands_in_the_memory_is_no_template() -> None:
         user="{% raw %}",
         memory="{# hidden #}",
         skills=("{{ 6 * 7 }}",),
+        index="tea: {{ 5 * 5 }}",
         earlier="",
         is_group=True,
     )
-    assert "{{ 7 * 7 }}" in text and "{% raw %}" in text and "{# hidden #}" in text
+    assert "{{ 7 * 7 }}" in text and "{% raw %}" in text and "{# hidden #}" in text and "{{ 5 * 5 }}" in text
