@@ -75,6 +75,20 @@ def memory_file(space: Space, path: str) -> str | None:
     return _MEMORY.get(tuple(part.casefold() for part in _place(space, path)))
 
 
+def skill_name(space: Space, path: str) -> str | None:
+    """The name of the skill whose SKILL.md, or whose draft, a path means by any spelling; None for all other files.
+
+    Raises ShowModel.
+    """
+    place = _place(space, path)
+    match [part.casefold() for part in place]:
+        case ["skills", name, "skill.md"] if name != "drafts":
+            return place[1]
+        case ["skills", "drafts", _, "skill.md"]:
+            return place[2]
+    return None
+
+
 def write(space: Space, path: str, content: bytes) -> None:
     """Puts a file in place as a whole, with the folders on its way. Raises ShowModel: no file was changed."""
     place = _place(space, path)
@@ -106,6 +120,8 @@ def _refuse_truth(place: tuple[str, ...]) -> None:
         raise ShowModel(
             f"{'/'.join(place)} is memory, which cannot be written here. Tell the person that it is not saved."
         )
+    if folded[0] == "skills":
+        raise ShowModel(f"{'/'.join(place)} is kept read-only. Only skills/NAME/SKILL.md can be written, as a draft.")
     if folded[0] in _KEPT:
         raise ShowModel(f"{'/'.join(place)} is kept read-only.")
 

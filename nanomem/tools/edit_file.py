@@ -1,4 +1,5 @@
-"""The tool `edit_file`: one passage of a text file replaced by another; in a memory file, as a new version."""
+"""The tool `edit_file`: one passage of a text file replaced by another; in a memory file, as a new version; in a
+skill, as a draft."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,9 +8,9 @@ from typing import Any
 
 from nanomem.arguments import tool_schema
 from nanomem.errors import ShowModel
-from nanomem.ports import Memory, Origin, Tool
+from nanomem.ports import Memory, Origin, Skills, Tool
 from nanomem.spaces import Space
-from nanomem.tools import contained, rewriting
+from nanomem.tools import contained, drafting, rewriting
 from nanomem.tools.workbench import Workbench
 
 _LARGEST = 5_000_000
@@ -25,8 +26,9 @@ class EditFile:
     )
     parallel = False
 
-    def __init__(self, memory: Memory | None) -> None:
+    def __init__(self, memory: Memory | None, skills: Skills | None) -> None:
         self._memory = memory
+        self._skills = skills
 
     async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         path, old, new = (arguments[name] for name in ("path", "old", "new"))
@@ -35,13 +37,15 @@ class EditFile:
         if self._memory and (name := contained.memory_file(origin.space, path)):
             edit = partial(_replaced, path=name, old=old, new=new)
             return await rewriting.rewrite(self._memory, origin, name, edit, reason="edited by the agent")
+        if self._skills and (name := contained.skill_name(origin.space, path)):
+            return await drafting.redraft(self._skills, origin, name, partial(_replaced, path=path, old=old, new=new))
         await asyncio.to_thread(_edit, origin.space, path, old, new)
         return f"Changed {path}."
 
 
 def build(workbench: Workbench) -> Tool | None:
     """Always there."""
-    return EditFile(workbench.memory)
+    return EditFile(workbench.memory, workbench.skills)
 
 
 def _edit(space: Space, path: str, old: str, new: str) -> None:

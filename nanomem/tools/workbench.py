@@ -11,20 +11,21 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Literal
 
-from nanomem.ports import Memory, Tool
+from nanomem.ports import Memory, Skills, Tool
 from nanomem.spaces import Space
 from nanomem.tools.stillness import Stillness
 
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """All that any tool may be given; without a `memory`, it is only read.
+    """All that any tool may be given; without a `memory`, it is only read, and without `skills` there are none.
 
     `web_allow_loopback` is there for tests and is no setting. `still` is what the memory's writer has, too.
     """
 
     timezone: tzinfo
     memory: Memory | None = field(default=None, kw_only=True)
+    skills: Skills | None = field(default=None, kw_only=True)
     web_fetch: bool = True
     exec_enabled: bool = True
     exec_sandbox: Literal["bubblewrap", "none"] = "bubblewrap"

@@ -12,6 +12,7 @@ import pytest
 from nanomem.arguments import check_arguments
 from nanomem.ports import Origin
 from nanomem.spaces import Space
+from nanomem.stores.skills import SkillFolders
 from nanomem.tools import Workbench, load_tools
 
 Use = Callable[..., Awaitable[str]]
@@ -32,9 +33,9 @@ def space(tmp_path: Path) -> Space:
 @pytest.fixture
 def use(space: Space) -> Use:
     """Runs a tool by its name, its arguments checked as in a turn."""
-    tools = load_tools(Workbench(UTC, web_allow_loopback=True))
+    tools = load_tools(Workbench(UTC, skills=SkillFolders(), web_allow_loopback=True))
 
-    async def run(name: str, **arguments: object) -> str:
+    async def run(name: str, /, **arguments: object) -> str:
         tool = tools[name]
         return await tool.run(check_arguments(tool.schema, json.dumps(arguments)), Origin(space))
 

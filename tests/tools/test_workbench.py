@@ -6,13 +6,16 @@ import sys
 from datetime import UTC
 
 from nanomem.messages import ToolSchema
-from nanomem.testing import FakeMemory
+from nanomem.testing import FakeMemory, FakeSkills
 from nanomem.tools import Workbench, load_tools
 
-NAMES = ["edit_file", "exec", "grep", "list_dir", "read_file", "recall", "remember", "web_fetch", "write_file"]
+NAMES = [
+    *("edit_file", "exec", "grep", "list_dir", "read_file", "read_skill"),
+    *("recall", "remember", "web_fetch", "write_file"),
+]
 
 
-BENCH = Workbench(UTC, memory=FakeMemory())
+BENCH = Workbench(UTC, memory=FakeMemory(), skills=FakeSkills())
 
 
 def as_json(schema: ToolSchema) -> str:
@@ -40,7 +43,7 @@ def test_offering_tools_loads_nothing_large() -> None:
 def test_what_is_switched_off_is_not_there() -> None:
     """Neither in the list nor in the schemas."""
     tools = load_tools(Workbench(UTC, web_fetch=False, exec_enabled=False))
-    assert list(tools) == [name for name in NAMES if name not in ("exec", "remember", "web_fetch")]
+    assert list(tools) == [name for name in NAMES if name not in ("exec", "read_skill", "remember", "web_fetch")]
 
 
 def test_schemas_are_cheap() -> None:
@@ -64,6 +67,7 @@ def test_parameters_are_those_of_the_contract() -> None:
         "grep": ["pattern", "path"],
         "list_dir": ["path"],
         "read_file": ["path", "offset", "limit"],
+        "read_skill": ["name"],
         "recall": ["query"],
         "remember": ["fact"],
         "web_fetch": ["url", "offset"],
