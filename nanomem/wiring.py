@@ -14,6 +14,7 @@ from nanomem.agent.background import Background
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
 from nanomem.agent.prompting import Known, Prompter, PromptLimits
+from nanomem.agent.skill_commands import commands as skill_commands
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
 from nanomem.budget import Calibration
@@ -37,7 +38,7 @@ from nanomem.memory.why import Why
 from nanomem.memory.writer import MemoryWriter
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
-from nanomem.ports import Clock, Diary, Meter, Model, Purpose
+from nanomem.ports import Clock, Diary, Meter, Model, Purpose, Skills
 from nanomem.secrecy import secrets_in
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
@@ -121,7 +122,8 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
     settings, clock, memory, timezone = ground.settings, ground.clock, ground.memory, ground.memory.zone
     defaults, tokenizer = settings.agents.defaults, O200kTokenizer()
     templates = JinjaTemplates(ground.home.workspace / "prompts")
-    toolbox = _toolbox(ground)
+    skills = SkillFolders()
+    toolbox = _toolbox(ground, skills)
     limits = PromptLimits(
         budget=defaults.budget,
         max_tokens=defaults.max_completion_tokens,
@@ -132,7 +134,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
         timestamps=defaults.timestamps,
         zone=timezone,
     )
-    known = Known(memory.memory, memory.history, SkillFolders())
+    known = Known(memory.memory, memory.history, skills)
     prompter = Prompter(limits, known, templates, tokenizer, clock, toolbox.schemas)
     daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
     asker = Asker(_model(ground, defaults.model), meter, clock, timezone, daily)
@@ -147,8 +149,12 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
     note = templates.render("limit", rounds=rounds)
     runner = Runner(asker, prompter, toolbox, clock, rounds, note, consolidator.relieve)
     dreaming = DreamCommands(dreams, memory, Rights(space_of))
-    clearing = Clearing(conversations, consolidator)
-    more = (*clearing.commands, *memory_commands.commands(memory, space_of), *dreaming.commands)
+    more = (
+        *Clearing(conversations, consolidator).commands,
+        *memory_commands.commands(memory, space_of),
+        *dreaming.commands,
+        *skill_commands(skills, space_of),
+    )
     commands = Commands(conversations, prompter, asker, memory.memory, more, dreaming.status)
     return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background, dreams)
 
@@ -200,7 +206,7 @@ def _dreams(frame: _Frame, diary: Diary) -> Dreams:
     return Dreams(dreamer, diary, clock, frame.background, spaces, next_due, given.threshold_entries)
 
 
-def _toolbox(ground: Ground) -> Toolbox:
+def _toolbox(ground: Ground, skills: Skills) -> Toolbox:
     tools = ground.settings.tools
     workbench = Workbench(
         ground.memory.zone,
@@ -209,6 +215,7 @@ def _toolbox(ground: Ground) -> Toolbox:
         exec_sandbox=tools.exec.sandbox,
         exec_timeout_s=tools.exec.timeout_s,
         memory=ground.memory.memory,
+        skills=skills,
         still=ground.still,
     )
     return Toolbox(load_tools(workbench))

@@ -209,7 +209,7 @@ def _is_name(name: str) -> bool:
 def _only_owners(space: Space) -> None:
     """What is said to others must not come into the owner's prompt."""
     if not space.is_owners:
-        raise Refused("Skills are written in the owner's own chats only. Say that nothing was saved.")
+        raise Refused("Skills are written in the owner's private chats only. Nothing was saved.")
 
 
 def _form(name: str) -> str:

@@ -202,6 +202,18 @@ async def test_a_crash_before_the_draft_could_go(folders: SkillFolders, space: S
     assert sorted(files(space)) == [".replaced/tea-1/SKILL.md", "tea/SKILL.md"]
 
 
+async def test_what_a_crash_leaves_beside_a_skill_is_not_written_over(folders: SkillFolders, space: Space) -> None:
+    """It may be the text that was to be kept."""
+    await folders.draft(space, "tea", TEA)
+    await folders.accept(space, "tea")
+    await folders.draft(space, "tea", f"{TEA}new")
+    (space.root / "skills" / ".replaced" / "tea-1").mkdir(parents=True)
+    (space.root / "skills" / ".replaced" / "tea-1" / "SKILL.draft").write_text(f"{TEA}n")
+    accepted = await folders.accept(space, "tea")
+    assert accepted and accepted.kept == "skills/.replaced/tea-2/SKILL.md"
+    assert files(space)[".replaced/tea-2/SKILL.md"] == TEA and files(space)["tea/SKILL.md"] == f"{TEA}new"
+
+
 async def test_what_a_crash_leaves_half_written_is_nothing(folders: SkillFolders, space: Space) -> None:
     """Neither a draft nor a broken one; the next write does away with it."""
     draft = space.root / "skills" / "drafts" / "tea"

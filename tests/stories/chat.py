@@ -17,6 +17,7 @@ from nanomem.agent.conversation import Conversations
 from nanomem.agent.delivery import Deliveries
 from nanomem.agent.loop import AgentLoop
 from nanomem.agent.prompting import Known, Prompter, PromptLimits
+from nanomem.agent.skill_commands import commands as skill_commands
 from nanomem.agent.together import beside
 from nanomem.agent.toolbox import Toolbox
 from nanomem.agent.turn import Runner
@@ -99,6 +100,7 @@ class World:
     templates: Templates = field(default_factory=FakeTemplates)
     diary: Diary = field(default_factory=FakeDiary)
     dream: Sleep = field(default_factory=Sleep)
+    home: Path = Path("/nowhere")
 
     def records(self, address: str = "fake:42") -> list[Record]:
         """What a log in memory holds."""
@@ -166,7 +168,7 @@ class Chat:
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[Chat]:
     """An agent that runs while the block does; leaving it is a kill: nothing is parked or drained."""
-    spaces = Spaces(Path("/nowhere"))
+    spaces = Spaces(world.home)
     toolbox = Toolbox(world.tools)
     tokenizer = FakeTokenizer()
     known = Known(world.memory, world.history, world.skills)
@@ -177,8 +179,13 @@ async def running(world: World) -> AsyncIterator[Chat]:
     dreams = make_dreams(world, spaces, conversations, background)
     dreaming = DreamCommands(dreams, world.parts, Rights(spaces.of))
     consolidator = make_consolidator(world, prompter, asker, background, dreams)
-    more = (*Clearing(conversations, consolidator).commands, *memory_commands(world.parts, spaces.of))
-    commands = Commands(conversations, prompter, asker, world.memory, (*more, *dreaming.commands), dreaming.status)
+    more = (
+        *Clearing(conversations, consolidator).commands,
+        *memory_commands(world.parts, spaces.of),
+        *dreaming.commands,
+        *skill_commands(world.skills, spaces.of),
+    )
+    commands = Commands(conversations, prompter, asker, world.memory, more, dreaming.status)
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
     runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools", consolidator.relieve)

@@ -174,9 +174,9 @@ async def test_what_is_said_to_others_does_not_reach_the_owner(space: Space, tmp
     tools = load_tools(Workbench(UTC, skills=SkillFolders()))
     assert await tools["read_skill"].run({"name": "tea"}, theirs) == "Three minutes."
     for path in ("skills/tea/SKILL.md", "skills/drafts/tea/SKILL.md"):
-        with pytest.raises(Refused, match="nothing was saved"):
+        with pytest.raises(Refused, match="Nothing was saved"):
             await tools["write_file"].run({"path": path, "content": TEA}, theirs)
-        with pytest.raises(Refused, match="nothing was saved"):
+        with pytest.raises(Refused, match="Nothing was saved"):
             await tools["edit_file"].run({"path": path, "old": "Three", "new": "Four"}, theirs)
     assert skill_files(space) == {"tea/SKILL.md": TEA} and not theirs.space.root.exists()
 

@@ -1,0 +1,84 @@
+"""The slash command for skills: `/skills` lists them, `/skills accept NAME` takes a draft in.
+
+Run again after a crash, it repeats its reply. Knows nothing of files.
+"""
+
+from collections.abc import Callable, Iterable
+
+from nanomem.agent.commands import Call, Command
+from nanomem.errors import CannotStore, Refused
+from nanomem.messages import Inbound
+from nanomem.ports import Skill, Skills
+from nanomem.skills import line
+from nanomem.spaces import Space
+
+LONGEST = 20_000
+"""Characters of one reply."""
+
+_HOW = "There is /skills and /skills accept NAME."
+
+
+def commands(skills: Skills, space_of: Callable[[str], Space]) -> tuple[Command, ...]:
+    """The command; `space_of` is the space of an address."""
+    does = SkillCommands(skills, space_of).run
+    return (Command("skills", "what I can read when needed; also: accept NAME", does, urgent=True, may=_is_owner),)
+
+
+def _is_owner(message: Inbound) -> bool:
+    return message.from_owner
+
+
+class SkillCommands:
+    """What `/skills` does, for the owner."""
+
+    def __init__(self, skills: Skills, space_of: Callable[[str], Space]) -> None:
+        self._skills = skills
+        self._space_of = space_of
+
+    async def run(self, call: Call) -> str:
+        """`/skills` and `/skills accept NAME`."""
+        space = self._space_of(call.lane.address)
+        match call.argument.split():
+            case []:
+                return await self._list(space)
+            case [word, name] if word.lower() == "accept":
+                return await self._accept(space, name)
+            case [word] if word.lower() == "accept":
+                return f"Say which: /skills accept NAME. {await self._which(space)}"
+        return f"/skills knows no {call.argument[:50]!r}. {_HOW}"
+
+    async def _list(self, space: Space) -> str:
+        parts = (
+            ("Skills:", (f"{line(skill)} ({_kind(skill)})" for skill in await self._skills.all(space))),
+            ("Drafts, not in use until /skills accept NAME:", map(_draft, await self._skills.drafts(space))),
+            ("Broken, and not in use:", (f"{at}: {why}" for at, why in (await self._skills.problems(space)).items())),
+        )
+        told = "\n\n".join("\n".join((title, *lines)) for title, lines in _filled(parts)) or "There are no skills."
+        return told if len(told) <= LONGEST else f"{told[:LONGEST].rpartition(chr(10))[0]}\n[... more than fits here]"
+
+    async def _accept(self, space: Space, name: str) -> str:
+        try:
+            accepted = await self._skills.accept(space, name)
+        except (CannotStore, Refused) as error:
+            return error.text
+        if accepted is None:
+            return f"There is no draft {name[:64]}. {await self._which(space)}"
+        told = f"Skill {accepted.skill.name} is installed: {accepted.skill.description}"
+        return f"{told}\nWhat it replaces is kept: {accepted.kept}" if accepted.kept else told
+
+    async def _which(self, space: Space) -> str:
+        names = ", ".join(skill.name for skill in await self._skills.drafts(space))
+        return f"Drafts: {names}." if names else "There are no drafts."
+
+
+def _filled(parts: Iterable[tuple[str, Iterable[str]]]) -> Iterable[tuple[str, list[str]]]:
+    """Those with a line or more."""
+    return ((title, found) for title, lines in parts if (found := list(lines)))
+
+
+def _kind(skill: Skill) -> str:
+    return ("yours" if skill.own else "built in") + (", always on" if skill.always else "")
+
+
+def _draft(skill: Skill) -> str:
+    return line(skill) + (" (to be always on)" if skill.always else "")

@@ -1,0 +1,208 @@
+"""A skill's life: the agent drafts it, the owner takes it in, a word calls for it."""
+
+import json
+from dataclasses import replace
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from nanomem.agent.commands import DENIED
+from nanomem.agent.skill_commands import LONGEST
+from nanomem.errors import CannotStore
+from nanomem.ports import Skill
+from nanomem.stores.skills import SkillFolders
+from nanomem.stores.templates import JinjaTemplates
+from nanomem.testing import FakeChannel, FakeModel, FakeSkills, calls, inbound, updates
+from nanomem.tools import Workbench, load_tools
+from tests.stories.chat import Chat, World, running
+
+OWNERS = "terminal:local"
+ANNS = "fake:42"
+GROUP = "fake:-1001"
+TEA = "---\nname: tea\ndescription: how Ann likes it\ntriggers: [tea]\n---\nThree minutes.\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """The package's skills, and the owner's on a disk."""
+    skills = SkillFolders()
+    tools = load_tools(Workbench(UTC, skills=skills, exec_enabled=False, web_fetch=False))
+    templates = JinjaTemplates(Path("/nowhere"))
+    return World(skills=skills, tools=tools, templates=templates, home=tmp_path, channels=[FakeChannel("terminal")])
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return tmp_path / "workspace" / "skills"
+
+
+def put(folder: Path, name: str, text: str = TEA) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "SKILL.md").write_text(text)
+
+
+async def asks(chat: Chat, *texts: str, address: str = OWNERS, owner: bool = True) -> list[str]:
+    """What is answered to these, one after the other."""
+    channels = {channel.name: channel for channel in (chat.world.channel, *chat.world.channels)}
+    channel = channels[address.partition(":")[0]]
+    assert isinstance(channel, FakeChannel)
+    wanted = len(channel.finished)
+    for text in texts:
+        chat.number, wanted = chat.number + 1, wanted + 1
+        message = replace(inbound(text, chat.number, address), from_owner=owner)
+        await chat.bus.take(channel.name, updates([message]))
+        await channel.until(partial(_has_answered, channel, wanted))
+    return channel.screen(address)[-len(texts) :]
+
+
+def _has_answered(channel: FakeChannel, count: int) -> bool:
+    return len(channel.finished) >= count
+
+
+async def test_from_a_draft_to_the_prompt(world: World, own: Path) -> None:
+    """It is used only once the owner has taken it in; then from the next message on."""
+    wish = json.dumps({"path": "skills/tea/SKILL.md", "content": TEA})
+    world.model = FakeModel(calls(("write_file", wish)), "Drafted.", "Which tea?", "Three minutes.", "Welcome.")
+    async with running(world) as chat:
+        assert await asks(chat, "learn how I like my drink", "tea?") == ["Drafted.", "Which tea?"]
+        assert "Kept as a draft" in world.model.requests[1].messages[-1].text
+        assert "Three minutes" not in world.model.requests[2].messages[-1].text
+        listed, accepted = await asks(chat, "/skills", "/skills accept tea")
+        assert listed.endswith("Drafts, not in use until /skills accept NAME:\ntea: how Ann likes it")
+        assert accepted == "Skill tea is installed: how Ann likes it"
+        await asks(chat, "My TEA, please", "Thanks")
+    newest, after = (request.messages[-1].text for request in world.model.requests[3:])
+    assert "## Skill: tea\nThree minutes.\n</context>" in newest and "## Skill: tea" not in after
+    assert (own / "tea" / "SKILL.md").read_text() == TEA and not (own / "drafts" / "tea").exists()
+
+
+async def test_the_agent_reads_what_the_prompt_names(world: World, own: Path) -> None:
+    """Also one that is not there, which it is told."""
+    put(own, "tea")
+    read, wrong = (calls(("read_skill", json.dumps({"name": name}))) for name in ("tea", "coffee"))
+    world.model = FakeModel(wrong, read, "Three minutes.")
+    async with running(world) as chat:
+        assert await asks(chat, "how long for my drink?") == ["Three minutes."]
+    first, second, third = world.model.requests
+    assert "\ntea: how Ann likes it" in first.system and first.system == third.system
+    assert "There is no skill 'coffee'" in second.messages[-1].text
+    assert third.messages[-1].text == "Three minutes."
+
+
+async def test_what_there_is(world: World, own: Path) -> None:
+    """Whose it is, what is always on, what waits, and what is broken and why."""
+    put(own, "tea")
+    put(own / "drafts", "walk", "---\ndescription: where to\nalways: true\n---\nOut.")
+    put(own, "bad", "no head")
+    async with running(world) as chat:
+        [listed] = await asks(chat, "/skills")
+    skills, drafts, broken = listed.split("\n\n")
+    assert skills.splitlines()[0] == "Skills:"
+    assert "memory: How what you know is kept, changed, found and undone. (built in, always on)" in skills.splitlines()
+    assert skills.splitlines()[-1] == "tea: how Ann likes it (yours)"
+    assert drafts.endswith(":\nwalk: where to (to be always on)")
+    assert broken == "Broken, and not in use:\nskills/bad/SKILL.md: does not begin with a head between two lines of ---"
+
+
+async def test_accepted_again_after_a_crash(world: World, own: Path) -> None:
+    """The draft is gone and the skill is there: the same reply; what was replaced stays where it was kept."""
+    put(own, "tea", TEA.replace("Three", "Two"))
+    put(own / "drafts", "tea")
+    async with running(world) as chat:
+        [accepted] = await asks(chat, "/skills ACCEPT tea")
+    async with running(world) as chat:
+        chat.number = 10
+        [again] = await asks(chat, "/skills accept tea")
+    assert again == "Skill tea is installed: how Ann likes it"
+    assert accepted == f"{again}\nWhat it replaces is kept: skills/.replaced/tea-1/SKILL.md"
+    assert "Two minutes" in (own / ".replaced" / "tea-1" / "SKILL.md").read_text()
+
+
+async def test_what_cannot_be_accepted(world: World, own: Path) -> None:
+    """It is said why, and what could be."""
+    async with running(world) as chat:
+        assert await asks(chat, "/skills accept tea", "/skills accept memory", "/skills accept", "/skills eat tea") == [
+            "There is no draft tea. There are no drafts.",
+            "There is no draft memory. There are no drafts.",
+            "Say which: /skills accept NAME. There are no drafts.",
+            "/skills knows no 'eat tea'. There is /skills and /skills accept NAME.",
+        ]
+        put(own / "drafts", "walk", TEA.replace("tea", "walk"))
+        put(own / "drafts", "bad", TEA)
+        for name in ("tea", "../../tea", "x" * 10_000):
+            assert await asks(chat, f"/skills accept {name}") == [f"There is no draft {name[:64]}. Drafts: walk."]
+        [broken] = await asks(chat, "/skills accept bad")
+    assert broken.startswith("The draft bad cannot be used: its name is not its folder's")
+    assert (own / "drafts" / "bad" / "SKILL.md").exists()
+
+
+async def test_only_the_owner_and_only_at_home(world: World, own: Path) -> None:
+    """Others are refused; in a group the owner sees what all may see, and takes nothing in."""
+    put(own, "tea")
+    put(own / "drafts", "secret", TEA.replace("tea", "secret"))
+    put(own / "drafts", "bad", "no head")
+    async with running(world) as chat:
+        assert await asks(chat, "/skills", "/skills accept secret", address=ANNS, owner=False) == [DENIED, DENIED]
+        listed, accepted = await asks(chat, "/skills", "/skills accept secret", address=GROUP)
+    assert "tea: how" in listed and "secret" not in listed and "bad" not in listed
+    assert accepted == "Skills are written in the owner's private chats only. Nothing was saved."
+    assert (own / "drafts" / "secret" / "SKILL.md").exists()
+
+
+async def test_a_full_disk_is_said(world: World) -> None:
+    """And nothing is called installed."""
+    skills = FakeSkills()
+    skills.waiting["tea"] = TEA
+    skills.fails.append(CannotStore("No room left."))
+    world.skills = skills
+    async with running(world) as chat:
+        assert await asks(chat, "/skills accept tea", "/skills accept tea") == [
+            "No room left.",
+            "Skill tea is installed: how Ann likes it",
+        ]
+
+
+async def test_the_list_is_answered_while_a_turn_runs(world: World) -> None:
+    """It does not wait for the model."""
+    world.model.gate.clear()
+    async with running(world) as chat:
+        await chat.bus.take("terminal", updates([inbound("think", 1, OWNERS)]))
+        await chat.until_asked()
+        terminal = world.channels[0]
+        assert isinstance(terminal, FakeChannel)
+        await chat.bus.take("terminal", updates([inbound("/skills", 2, OWNERS)]))
+        await terminal.until(lambda: any("built in" in text for text in terminal.screen(OWNERS)))
+        world.model.gate.set()
+        await terminal.until(lambda: len(terminal.finished) == 2)
+
+
+async def test_a_list_is_bounded(world: World) -> None:
+    """However many there are and however much they say; none at all is said."""
+    world.skills = FakeSkills(*(Skill(f"s{n}", "x" * 5_000, "text") for n in range(400)))
+    async with running(world) as chat:
+        [listed] = await asks(chat, "/skills")
+    assert len(listed) < LONGEST + 100 and listed.endswith("\n[... more than fits here]")
+    world.skills = FakeSkills()
+    async with running(world) as chat:
+        chat.number = 10
+        assert await asks(chat, "/skills") == ["There are no skills."]
+
+
+async def test_a_skill_that_breaks_while_it_is_used_stops_nothing(world: World, own: Path) -> None:
+    """It is said once in the log, and the answers go on."""
+    put(own, "tea")
+    file = own / "tea" / "SKILL.md"
+    async with running(world) as chat:
+        await asks(chat, "tea?")
+        with capture_logs() as events:
+            for text in (b"\xff" * 100, b"---\ndescription: [" * 300, b"x" * 3_000_000, b"---\n\0"):
+                file.write_bytes(text)
+                for _ in range(2):
+                    assert len(await asks(chat, "tea?")) == 1
+        assert [event["file"] for event in events if event["event"] == "skill.broken"] == [str(file)] * 4
+        file.write_text(TEA)
+        await asks(chat, "tea?")
+    assert ["## Skill: tea" in r.messages[-1].text for r in world.model.requests] == [True, *[False] * 8, True]
