@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from nanomem.ports import Skill
+from nanomem.skills import triggered
 from nanomem.spaces import Space, Spaces
 from nanomem.stores.skills import LARGEST, LARGEST_HEAD, MOST, SkillFolders, skill_of
 
@@ -264,10 +265,21 @@ def test_whatever_stands_in_a_file(head: str, body: str) -> None:
 
 async def test_the_packages_own(space: Space) -> None:
     """How memory works is in every prompt, in few words, with the names that it goes by."""
-    found = {skill.name: skill for skill in await SkillFolders().all(space)}
+    found, problems = {s.name: s for s in await SkillFolders().all(space)}, await SkillFolders().problems(space)
+    assert [(skill.name, skill.own) for skill in found.values()] == [("memory", False), ("skill-making", False)]
+    assert problems == {}
     memory = found["memory"]
     assert memory.always and len(memory.body.split()) <= 130
     for name in ("SOUL.md", "USER.md", "memory/MEMORY.md", "memory/HISTORY.md", "/undo", "/memory why"):
         assert name in memory.body
     for tool in ("`remember`", "`edit_file`", "`grep`", "`recall`"):
         assert tool in memory.body
+
+
+async def test_how_a_skill_is_made_works_as_it_is_told(space: Space) -> None:
+    """Read when somebody speaks of skills; the form that it shows is that of a skill."""
+    skills = SkillFolders()
+    [making] = [skill for skill in await skills.all(space) if skill.name == "skill-making"]
+    assert triggered([making], ["Make a skill of that!"]) and not making.always and len(making.body.split()) < 160
+    form = making.body[making.body.index("---") :].partition("\n\n")[0]
+    assert (await skills.draft(space, "NAME", form)).triggers == ("a word", "or a phrase", "that calls for it")
