@@ -18,8 +18,10 @@ from nanomem.cli import app
 from nanomem.ports import Origin
 from nanomem.records import Other, from_json, to_json
 from nanomem.settings import keys, load, masked
+from nanomem.skills import triggered
 from nanomem.spaces import Spaces
-from nanomem.testing import FakeMemory
+from nanomem.stores.skills import skill_of
+from nanomem.testing import FakeMemory, FakeSkills
 from nanomem.tools import Workbench, load_tools
 from tests.stories.chat import World, running
 
@@ -73,7 +75,7 @@ def cli_commands(command: Any, name: str = "nanomem") -> dict[str, Any]:
 
 
 def tools() -> set[str]:
-    return set(load_tools(Workbench(UTC, memory=FakeMemory())))
+    return set(load_tools(Workbench(UTC, memory=FakeMemory(), skills=FakeSkills())))
 
 
 # --- what is wrong
@@ -192,6 +194,13 @@ async def test_the_example_of_a_tool_works() -> None:
     thrown = await tool.run({"sides": 6, "count": 3}, Origin(space))
     assert re.fullmatch(r"[1-6]( [1-6]){2}", thrown)
     assert tool.schema.name not in tools()
+
+
+def test_the_example_of_a_skill_is_one() -> None:
+    """With the name that its text says, and a trigger that calls for it."""
+    [text] = [code for code in blocks((ROOT / "docs" / "skills.md").read_text(), "") if code.startswith("---\n")]
+    skill = skill_of("tea", text)
+    assert triggered([skill], ["Where is the kettle?"]) == [skill] and not skill.always
 
 
 def test_the_example_of_a_session_is_one() -> None:
