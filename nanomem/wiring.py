@@ -141,7 +141,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
     conversations = Conversations(space_of, ground.logs, tokenizer, clock)
     background = Background()
 
-    frame = _Frame(ground, meter, templates, tokenizer, asker.model, conversations, background)
+    frame = _Frame(ground, meter, templates, tokenizer, skills, asker.model, conversations, background)
     dreams = _dreams(frame, diary)
     consolidator = _consolidator(frame, prompter, dreams)
 
@@ -167,6 +167,7 @@ class _Frame:
     meter: Meter
     templates: JinjaTemplates
     tokenizer: O200kTokenizer
+    skills: Skills
     model: Model
     conversations: Conversations
     background: Background
@@ -200,7 +201,7 @@ def _dreams(frame: _Frame, diary: Diary) -> Dreams:
     learner = Learner(caller, frame.templates, frame.tokenizer, clock, given.daily_token_limit)
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(memory.history, ground.logs, frame.conversations, frame.tokenizer, clock, quiet, memory.zone)
-    dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, clock, secrets_in)
+    dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, frame.skills, secrets_in)
     next_due = partial(next_after, given.schedule, memory.zone) if given.enabled else lambda moment: None
     spaces = ground.home.known_spaces
     return Dreams(dreamer, diary, clock, frame.background, spaces, next_due, given.threshold_entries)

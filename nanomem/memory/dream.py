@@ -21,13 +21,14 @@ from nanomem.evidence import evidence_of
 from nanomem.extraction import Extracted, joined
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import CONTRADICTED
+from nanomem.memory.drafting import draft
 from nanomem.memory.fitness import Fitness
 from nanomem.memory.known import known_now
 from nanomem.memory.learning import Learner
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import own
 from nanomem.messages import Usage
-from nanomem.ports import Change, Clock, Diary, Memory, PassedOver, Receipt, Run, Versions
+from nanomem.ports import Change, Diary, Memory, PassedOver, Receipt, Run, Skills, Versions
 from nanomem.session import Said
 from nanomem.spaces import Space
 from nanomem.versions import Removal, Version, of_messages
@@ -88,7 +89,7 @@ class Dreamer:
         unread: Unread,
         learner: Learner,
         diary: Diary,
-        clock: Clock,
+        skills: Skills,
         secrets_in: Callable[[str], frozenset[str]],
     ) -> None:
         self._memory = memory
@@ -96,19 +97,20 @@ class Dreamer:
         self._unread = unread
         self._learner = learner
         self._diary = diary
-        self._clock = clock
+        self._skills = skills
         self._secrets_in = secrets_in
 
     async def waiting(self, space: Space) -> int:
         """How many history entries have not been read. Raises CannotStore."""
         return await self._unread.waiting(space, await self._versions.all(space))
 
-    async def run(self, space: Space, inbound: str = "") -> Run | None:
-        """Learns what is new; None: there is nothing, and nothing was asked or written. `inbound` is the command that
-        asked for it. Raises CannotStore, Refused: what could not be read or written; no attempt is counted for it."""
+    async def run(self, space: Space, at: datetime, inbound: str = "") -> Run | None:
+        """Learns what is new; None: there is nothing, and nothing was asked or written. `at` is now, `inbound` the
+        command that asked for it. Raises CannotStore, Refused: it could not be read or written, which counts as no
+        attempt."""
         known, versions = await known_now(self._memory, self._versions, space)
         await self._unread.catch_up(space, versions)
-        work = _Work(space, self._clock.now(), own(space, known), versions)
+        work = _Work(space, at, own(space, known), versions)
         room = await self._learner.room(work.known)
         pieces = await self._unread.pieces(space, versions, room)
         if not pieces:
@@ -203,9 +205,11 @@ class Dreamer:
         work.refused = len(fitness.refused)
         trailers = {**_trailers(work.taught), "Inbound": inbound, "Id": uuid4().hex}
         base = work.versions[-1].id if work.versions else None
-        return await self._memory.change(
-            work.space, Change("Dream", lambda _: proposal, base=base, removed=removed, trailers=trailers)
-        )
+        change = Change("Dream", lambda _: proposal, base=base, removed=removed, trailers=trailers)
+        receipt = await self._memory.change(work.space, change)
+        if work.space.is_owners:
+            await draft(self._skills, work.space, wanted.skills, fitness.admits)
+        return receipt
 
     async def _proposed(self, work: _Work, wanted: Extracted) -> tuple[MemoryFiles, list[Removal]]:
         """The files as the model wants them, and what it left out on purpose: a call for each that changes."""

@@ -58,7 +58,7 @@ class Dreams:
     async def learn(self, space: Space, inbound: str = "") -> Run | None:
         """One run, behind the one that goes on; None: nothing is new. Raises CannotStore, Refused."""
         async with self._locks.setdefault(space.root, asyncio.Lock()):
-            return await self._dreamer.run(space, inbound)
+            return await self._dreamer.run(space, self._clock.now(), inbound)
 
     async def due(self) -> datetime | None:
         """When the next scheduled run is; None: never."""

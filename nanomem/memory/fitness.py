@@ -55,11 +55,15 @@ class Fitness:
         """The proposal, made from `base`, without the new facts that may not be taken in."""
         return screened(base, proposal, lambda fact: not self._admits(fact, removed))
 
+    def admits(self, text: str) -> bool:
+        """Whether a person has said what it says, and it gives nothing away."""
+        return not unfit(text, self._known, self._evidence, self._strict)
+
     def _admits(self, fact: str, removed: Sequence[Removal]) -> bool:
-        if unfit(fact, self._known, self._evidence, self._strict) or self._is_outdated(fact, removed):
+        is_fit = self.admits(fact) and not self._is_outdated(fact, removed)
+        if not is_fit:
             self.refused.add(key(fact))
-            return False
-        return True
+        return is_fit
 
     def _is_outdated(self, fact: str, removed: Sequence[Removal]) -> bool:
         """Whether the same model says that it no longer holds, or it was taken out of the memory after it was said."""

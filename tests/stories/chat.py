@@ -225,7 +225,7 @@ def make_dreams(world: World, spaces: Spaces, conversations: Conversations, back
     learner = Learner(Caller(limits, asker, Calibration(), tokenizer), world.templates, tokenizer, clock, given.tokens)
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(world.history, world.log, conversations, tokenizer, clock, quiet, UTC)
-    dreamer = Dreamer(world.memory, world.versions, unread, learner, world.diary, clock, secrets_in)
+    dreamer = Dreamer(world.memory, world.versions, unread, learner, world.diary, world.skills, secrets_in)
     due = partial(next_after, given.schedule, UTC) if given.schedule else lambda moment: None
     known = [spaces.named(name) for name in given.spaces]
     return Dreams(dreamer, world.diary, clock, background, lambda: known, due, given.threshold)
