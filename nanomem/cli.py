@@ -197,6 +197,8 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name.replace('_', ' ')} {_said(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return f"{len(value)} (the newest: {_said(value[0])})" if value else "none"
     return {"True": "yes", "False": "no", "None": "none"}.get(str(value), str(value))
 
 

@@ -17,11 +17,12 @@ from nanomem.daemon import TABLES, assembled
 from nanomem.errors import Misuse, Stop
 from nanomem.home import Home, Lock, holder
 from nanomem.memory import asked
+from nanomem.memory.dreams import SHOWN
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
-from nanomem.stores import counters, inbox, pairing
+from nanomem.stores import counters, diary, inbox, pairing
 from nanomem.stores.database import Database
-from nanomem.wiring import SystemClock, ground
+from nanomem.wiring import SystemClock, ground, next_due
 
 T = TypeVar("T")
 
@@ -106,17 +107,20 @@ async def _status(home: Home, settings: Settings, environ: Mapping[str, str]) ->
         return await _control(home, "status")
     defaults = settings.agents.defaults
     states = {"telegram": reports.channel_state(settings.channels.telegram.enabled, None)}
-    counts, spent = None, None
+    counts, spent, dreams = None, None, None
     if (home.state / "bus.db").exists():
+        now, here = SystemClock().now(), zone(defaults.timezone, environ)
         with Lock(home):
             database = await Database.open(home.state / "bus.db", TABLES)
-            day = SystemClock().now().astimezone(zone(defaults.timezone, environ)).date().isoformat()
             try:
                 counts = await inbox.SqliteInbox(database).counts()
-                spent = await counters.SqliteMeter(database).spent(day)
+                spent = await counters.SqliteMeter(database).spent(now.astimezone(here).date().isoformat())
+                kept = diary.SqliteDiary(database)
+                due = next_due(settings, here)(await kept.due() or now)
+                dreams = reports.dreaming(await kept.runs(None, SHOWN), await kept.passed_over(), due)
             finally:
                 await database.close()
-    return reports.compose(home.path, defaults.model, None, states, counts, spent)
+    return reports.compose(home.path, defaults.model, None, states, counts, spent, dreams)
 
 
 def memory(

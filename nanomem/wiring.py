@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -202,9 +202,14 @@ def _dreams(frame: _Frame, diary: Diary) -> Dreams:
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(memory.history, ground.logs, frame.conversations, frame.tokenizer, clock, quiet, memory.zone)
     dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, frame.skills, secrets_in)
-    next_due = partial(next_after, given.schedule, memory.zone) if given.enabled else lambda moment: None
-    spaces = ground.home.known_spaces
-    return Dreams(dreamer, diary, clock, frame.background, spaces, next_due, given.threshold_entries)
+    due, spaces = next_due(ground.settings, memory.zone), ground.home.known_spaces
+    return Dreams(dreamer, diary, clock, frame.background, spaces, due, given.threshold_entries)
+
+
+def next_due(settings: Settings, zone: tzinfo) -> Callable[[datetime], datetime | None]:
+    """When the next Dream is due after a moment."""
+    given = settings.agents.dream
+    return partial(next_after, given.schedule, zone) if given.enabled else lambda moment: None
 
 
 def _toolbox(ground: Ground, skills: Skills) -> Toolbox:

@@ -228,7 +228,8 @@ async def test_a_model_that_drops_facts_loses_none(world: World) -> None:
         return Answer(tool_calls=[("save_memory", update)])
 
     world.model.script(decide)
-    life = await (await world.daemon(MODEL, agents__defaults__memory_window="4")).ready()
+    awake = {"agents__dream__enabled": "false"}
+    life = await (await world.daemon(MODEL, agents__defaults__memory_window="4", **awake)).ready()
     for turn in range(32):
         world.telegram.say(f"turn {turn}")
         await world.shows(f"Answer to turn {turn}.")
@@ -330,7 +331,12 @@ class Household:
 
     async def _life(self) -> DaemonProcess:
         both = f"{OWNER},7"
-        return await self.world.daemon(self._model, channels__telegram__owner=both, agents__defaults__memory_window="6")
+        return await self.world.daemon(
+            self._model,
+            channels__telegram__owner=both,
+            agents__defaults__memory_window="6",
+            agents__dream__enabled="false",
+        )
 
     async def _strike(self, life: DaemonProcess) -> None:
         """After some calls of the networks, or while something is being saved."""
