@@ -6,13 +6,13 @@ Reads them with suspicion and runs nothing. What is wrong with one is reported o
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -22,6 +22,7 @@ from nanomem.spaces import Space
 from nanomem.stores import durable
 from nanomem.stores.memory_files import State, open_regular, state_of
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 PACKAGED = Path(__file__).parent.parent / "skills"
@@ -56,34 +57,38 @@ class SkillFolders:
     def __init__(self, packaged: Path = PACKAGED) -> None:
         self._packaged = packaged
         self._known: dict[Path, tuple[State | str, Skill | str]] = {}
-        self._writing = Lock()
+        self._lock = Lock()  # whoever looks while a draft moves would see a folder without its file
 
     async def all(self, space: Space) -> Sequence[Skill]:
         """See the port."""
-        return await asyncio.to_thread(self._all, _own(space))
+        return await asyncio.to_thread(self._alone, self._all, space)
 
     async def problems(self, space: Space) -> Mapping[str, str]:
         """See the port. The places are paths below the space; of what is the package's, whole ones."""
-        return await asyncio.to_thread(self._problems, space)
+        return await asyncio.to_thread(self._alone, self._problems, space)
 
     async def text(self, space: Space, name: str) -> str | None:
         """See the port."""
-        return await asyncio.to_thread(self._text, space, name)
+        return await asyncio.to_thread(self._alone, self._text, space, name)
 
     async def drafts(self, space: Space) -> Sequence[Skill]:
         """See the port."""
-        return await asyncio.to_thread(lambda: self._skills(self._drafts(space)))
+        return await asyncio.to_thread(self._alone, lambda: self._skills(self._drafts(space)))
 
     async def draft(self, space: Space, name: str, text: str) -> Skill:
         """See the port. It is `skills/drafts/NAME/SKILL.md`."""
-        return await durable.finished(self._draft, space, name, text)
+        return await durable.finished(self._alone, self._draft, space, name, text)
 
     async def accept(self, space: Space, name: str) -> Accepted | None:
         """See the port. What it replaces is kept in `skills/.replaced/NAME-N/SKILL.md`."""
-        return await durable.finished(self._accept, space, name)
+        return await durable.finished(self._alone, self._accept, space, name)
 
-    def _all(self, own: Path) -> Sequence[Skill]:
-        mine = [replace(skill, own=True) for skill in self._skills(self._files(own))]
+    def _alone(self, work: Callable[..., T], *arguments: Any) -> T:
+        with self._lock:
+            return work(*arguments)
+
+    def _all(self, space: Space) -> Sequence[Skill]:
+        mine = [replace(skill, own=True) for skill in self._skills(self._files(_own(space)))]
         skills = {skill.name: skill for skill in (*self._skills(self._files(self._packaged)), *mine)}
         return [skills[name] for name in sorted(skills)]
 
@@ -118,12 +123,11 @@ class SkillFolders:
         except ValueError as error:
             raise ShowModel(f"Nothing was written, as this is no skill: {error}. {_form(name)}") from None
         file = _own(space) / _DRAFTS / name / _FILE
-        with self._writing:
-            drafts = self._drafts(space)
-            if file not in drafts and len(drafts) >= MOST:
-                raise Refused(f"There are {MOST} drafts already. The owner has to accept or delete some first.")
-            durable.replace(file, text.encode())
-            self._known.pop(file, None)
+        drafts = self._drafts(space)
+        if file not in drafts and len(drafts) >= MOST:
+            raise Refused(f"There are {MOST} drafts already. The owner has to accept or delete some first.")
+        durable.replace(file, text.encode())
+        self._known.pop(file, None)
         log.info("skill.drafted", name=name)
         return skill
 
@@ -133,19 +137,18 @@ class SkillFolders:
             return None
         own = _own(space)
         draft, file = own / _DRAFTS / name / _FILE, own / name / _FILE
-        with self._writing:
-            if not os.path.lexists(draft):
-                there = self._skills([file]) if os.path.lexists(file) else []
-                return Accepted(replace(there[0], own=True)) if there else None
-            try:
-                data = _read(draft)
-                skill = replace(_made_of(name, data), own=True)
-            except _Broken as error:
-                raise Refused(f"The draft {name} cannot be used: {error}.") from None
-            kept = _put(data, file, own / _REPLACED)
-            durable.remove(draft)
-            _remove_empty(draft.parent)
-            self._known.pop(file, None)
+        if not os.path.lexists(draft):
+            there = self._skills([file]) if os.path.lexists(file) else []
+            return Accepted(replace(there[0], own=True)) if there else None
+        try:
+            data = _read(draft)
+            skill = replace(_made_of(name, data), own=True)
+        except _Broken as error:
+            raise Refused(f"The draft {name} cannot be used: {error}.") from None
+        kept = _put(data, file, own / _REPLACED)
+        durable.remove(draft)
+        _remove_empty(draft.parent)
+        self._known.pop(file, None)
         log.info("skill.accepted", name=name)
         return Accepted(skill, _shown(kept, space) if kept else "")
 
@@ -159,7 +162,7 @@ class SkillFolders:
         try:
             found = sorted(os.listdir(folder))
         except FileNotFoundError:
-            return []
+            found = []
         except OSError as error:
             self._report(folder, "", f"cannot be read: {error.strerror}")
             return []

@@ -1,5 +1,6 @@
 """What skills promise, whoever keeps them: one suite over the fake and the folders, then what only folders can meet."""
 
+import asyncio
 import os
 import stat
 from collections.abc import Callable
@@ -200,6 +201,19 @@ async def test_a_crash_before_the_draft_could_go(folders: SkillFolders, space: S
     accepted = await folders.accept(space, "tea")
     assert accepted and accepted.kept == "" and accepted.skill.body.endswith("new")
     assert sorted(files(space)) == [".replaced/tea-1/SKILL.md", "tea/SKILL.md"]
+
+
+async def test_reading_beside_writing(folders: SkillFolders, space: Space) -> None:
+    """What is read is whole, the old or the new, and nobody waits or fails."""
+    await folders.draft(space, "tea", TEA)
+    await folders.accept(space, "tea")
+    for number in range(40):
+        written = [folders.draft(space, "tea", f"{TEA}{number}"), folders.accept(space, "tea")]
+        looks = [look(space) for look in (folders.all, folders.drafts, folders.all, folders.problems, folders.all)]
+        *_, first, _, second, problems, third = await asyncio.gather(*written, *looks)
+        for found in (first, second, third):
+            assert isinstance(found, list) and [skill.name for skill in found] == ["tea", "walk"]
+        assert problems == {}
 
 
 async def test_what_a_crash_leaves_beside_a_skill_is_not_written_over(folders: SkillFolders, space: Space) -> None:

@@ -199,5 +199,5 @@ async def test_help_lists_them_in_their_order(world: World) -> None:
     names = [line.partition(":")[0] for line in text.splitlines()]
     assert names == [
         *("/new", "/compact", "/stop", "/retry", "/status", "/dream", "/dream-log", "/dream-restore"),
-        *("/undo", "/memory", "/remember", "/help"),
+        *("/undo", "/memory", "/remember", "/skills", "/help"),
     ]
