@@ -14,6 +14,8 @@ from nanomem.session import Said
 from nanomem.versions import Removal
 from nanomem.wording import same
 
+_COMMAND = re.compile(r"/[A-Za-z0-9_-]+(?:@\w+)?(?:\s|\Z)")
+
 Finder = Callable[[str], frozenset[str]]
 
 
@@ -91,7 +93,7 @@ def unfit(fact: str, known: Words, evidence: Evidence, strict: bool) -> str | No
     """
     if any(_holds(fact, secret) for secret in evidence.secrets) or evidence.secrets_in(fact):
         return "secret"
-    if re.match(r"/\w", same(fact)):
+    if _COMMAND.match(same(fact)):
         return "command"
     said = words_of_fact(fact) - evidence.names
     if _is_ordered(said, known, evidence):

@@ -13,7 +13,6 @@ import structlog
 
 from nanomem.agent.conversation import Conversation
 from nanomem.entries import Entry
-from nanomem.evidence import evidence_of
 from nanomem.facts import MemoryFiles
 from nanomem.memory.distill import Distiller
 from nanomem.memory.fitness import Fitness
@@ -167,8 +166,7 @@ class Decisions:
         """What the memory shall become: what the model wants, as far as a person's words do not say otherwise."""
         changes, said = decision.changes or (), _stretch(conversation, decision)
         known, versions = await known_now(self._memory, self._versions, conversation.space)
-        evidence = await asyncio.to_thread(evidence_of, said, self._secrets_in)
-        fitness = await asyncio.to_thread(partial(Fitness, known, versions, said, evidence, strict=False))
+        fitness = await asyncio.to_thread(partial(Fitness, known, versions, said, self._secrets_in, strict=False))
         removed = fitness.of_removals(removals(decision.removed, changes))
 
         def propose(base: MemoryFiles) -> MemoryFiles:

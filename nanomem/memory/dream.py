@@ -17,7 +17,6 @@ import structlog
 
 from nanomem.batches import Batch, Piece, heard, next_batch
 from nanomem.errors import CannotStore, Refused, TellUser
-from nanomem.evidence import evidence_of
 from nanomem.extraction import Extracted, joined
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import CONTRADICTED
@@ -193,8 +192,10 @@ class Dreamer:
         if not found:
             return Receipt(None)
         said = await self._unread.said(work.space, work.taught)
-        evidence = await asyncio.to_thread(evidence_of, said, self._secrets_in)
-        fitness = await asyncio.to_thread(partial(Fitness, work.known, work.versions, said, evidence, strict=True))
+        cursor = max((piece.entry.cursor for piece in work.taught), default=0)
+        fitness = await asyncio.to_thread(
+            partial(Fitness, work.known, work.versions, said, self._secrets_in, strict=True, cursor=cursor)
+        )
         wanted = await asyncio.to_thread(fitness.of_wishes, joined(found))
         try:
             proposal, removed = await self._proposed(work, wanted)

@@ -4,39 +4,44 @@ Judges facts that are new; what is known already stays the ledger's business. Re
 refused may be a secret.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 
-from nanomem.evidence import Evidence, evidence_of, founded, screened, unfit, words
+from nanomem.evidence import evidence_of, founded, screened, unfit, words
 from nanomem.extraction import Extracted
 from nanomem.facts import MemoryFiles
-from nanomem.memory.tracing import key, taken_out
+from nanomem.memory.tracing import gone_with, key, taken_out
 from nanomem.session import Said
 from nanomem.versions import Removal, Version
 from nanomem.wording import gist, names
 
 
 class Fitness:
-    """Judges what one call, or several, made of the messages in `said`. A `strict` one trusts nothing but a person's
-    own words; else only what tries to give orders is kept out."""
+    """Judges what one call, or several, made of the messages in `said`, and of history up to `cursor`. A `strict` one
+    trusts nothing but a person's own words; else only what tries to give orders is kept out."""
 
     def __init__(
         self,
         known: MemoryFiles,
         versions: Sequence[Version],
         said: Sequence[Said],
-        evidence: Evidence,
-        strict: bool = True,
+        secrets_in: Callable[[str], frozenset[str]],
+        *,
+        strict: bool,
+        cursor: int = 0,
     ) -> None:
         self.refused: set[str] = set()
         self._files = known
         self._known = words("\n".join(known.by_name.values()))
         self._said = said
-        self._evidence = evidence
+        self._evidence = evidence_of(said, secrets_in)
         self._strict = strict
         oldest = min((message.timestamp for message in said), default=None)
         self._gone = taken_out(versions, oldest) if oldest else {}
+        later = takewhile(lambda version: version.read_through > cursor, _consolidations(versions)) if cursor else ()
+        self._overtaken = {fact for version in later for fact in gone_with(version)}
 
     def of_wishes(self, wanted: Extracted) -> Extracted:
         """The facts that may be taken in, and the removals that rest on something."""
@@ -66,9 +71,10 @@ class Fitness:
         return is_fit
 
     def _is_outdated(self, fact: str, removed: Sequence[Removal]) -> bool:
-        """Whether the same model says that it no longer holds, or it was taken out of the memory after it was said."""
+        """Whether the same model says that it no longer holds, or what was said later has overtaken it already, or
+        somebody has taken it out since it was said."""
         its = gist(fact)
-        if any(names(gist(removal.fact), its) for removal in removed):
+        if key(fact) in self._overtaken or any(names(gist(removal.fact), its) for removal in removed):
             return True
         since = self._gone.get(key(fact))
         return since is not None and not self._said_again(fact, since)
@@ -78,3 +84,8 @@ class Fitness:
         later = evidence_of([message for message in self._said if message.timestamp > since], lambda _: frozenset())
         wanted = words(fact).intersection(frozenset().union(*self._evidence.own))
         return bool(wanted) and wanted <= frozenset().union(*later.own)
+
+
+def _consolidations(versions: Sequence[Version]) -> Iterator[Version]:
+    """The newest first."""
+    return (version for version in reversed(versions) if version.kind == "consolidation")

@@ -17,6 +17,8 @@ from nanomem.wording import same
 
 What = Literal["reworded", "moved", "put back", "brought back"]
 
+_WANTED = ("manual", "agent", "restore")
+"""Kinds of version that somebody wanted, other than those that a model made of what was said."""
 _MOST_CUTS = 20
 """Places at which one line may be read as two facts; a line with more is somebody's joke."""
 
@@ -88,14 +90,18 @@ def follow_all(facts: Sequence[str], versions: Sequence[Version]) -> list[list[T
 
 
 def taken_out(versions: Sequence[Version], since: datetime) -> dict[str, datetime]:
-    """When each fact was last taken out, by its key, as far as versions made since then say."""
-    later = takewhile(lambda version: version.at >= since, reversed(versions))
+    """When each fact was last taken out by somebody who wanted that, by its key, as far as versions made since say."""
     found: dict[str, datetime] = {}
-    for version in later:
-        for fact, mentions in _mentions(version.lines).items():
-            if any(mention.what == "gone" for mention in mentions):
-                found.setdefault(fact, version.at)
+    for version in takewhile(lambda version: version.at >= since, reversed(versions)):
+        for fact in gone_with(version) if version.kind in _WANTED else ():
+            found.setdefault(fact, version.at)
     return found
+
+
+def gone_with(version: Version) -> list[str]:
+    """The keys of the facts that a version has taken out or reworded."""
+    said = _mentions(version.lines)
+    return [fact for fact, mentions in said.items() if any(mention.what == "gone" for mention in mentions)]
 
 
 def _go_back(
