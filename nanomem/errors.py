@@ -49,6 +49,10 @@ class TellUser(NanomemError):
     """The turn cannot go on; the text tells the person why and what to do."""
 
 
+class OverLimit(TellUser):
+    """A limit that the owner has set is reached: nothing was asked."""
+
+
 class CannotForce(TellUser):
     """The provider does not take a forced tool choice."""
 

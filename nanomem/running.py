@@ -116,7 +116,7 @@ async def _status(home: Home, settings: Settings, environ: Mapping[str, str]) ->
                 counts = await inbox.SqliteInbox(database).counts()
                 spent = await counters.SqliteMeter(database).spent(now.astimezone(here).date().isoformat())
                 kept = diary.SqliteDiary(database)
-                due = next_due(settings, here)(await kept.due() or now)
+                due = next_due(settings, here)(now)
                 dreams = reports.dreaming(await kept.runs(None, SHOWN), await kept.passed_over(), due)
             finally:
                 await database.close()

@@ -190,8 +190,7 @@ def _consolidator(frame: _Frame, prompter: Prompter, dreams: Dreams) -> Consolid
     distiller = Distiller(caller, frame.templates, frame.tokenizer, clock)
     raw_limit = min(LARGEST_RAW_ENTRY, defaults.budget // 2)
     decisions = Decisions(distiller, memory.memory, memory.versions, memory.history, clock, raw_limit, secrets_in)
-    written = dreams.written if settings.agents.dream.enabled else lambda space: None
-    return Consolidator(_when(settings), frame.model.name, prompter, decisions, frame.background, written)
+    return Consolidator(_when(settings), frame.model.name, prompter, decisions, frame.background, dreams.written)
 
 
 def _dreams(frame: _Frame, diary: Diary) -> Dreams:
@@ -203,7 +202,8 @@ def _dreams(frame: _Frame, diary: Diary) -> Dreams:
     unread = Unread(memory.history, ground.logs, frame.conversations, frame.tokenizer, clock, quiet, memory.zone)
     dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, frame.skills, secrets_in)
     due, spaces = next_due(ground.settings, memory.zone), ground.home.known_spaces
-    return Dreams(dreamer, diary, clock, frame.background, spaces, due, given.threshold_entries)
+    threshold = given.threshold_entries if given.enabled else 0
+    return Dreams(dreamer, diary, clock, frame.background, spaces, due, threshold)
 
 
 def next_due(settings: Settings, zone: tzinfo) -> Callable[[datetime], datetime | None]:

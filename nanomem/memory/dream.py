@@ -16,7 +16,7 @@ from uuid import uuid4
 import structlog
 
 from nanomem.batches import Batch, Piece, heard, next_batch
-from nanomem.errors import CannotStore, Refused, TellUser
+from nanomem.errors import CannotStore, OverLimit, Refused, TellUser
 from nanomem.extraction import Extracted, joined
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import CONTRADICTED
@@ -158,7 +158,7 @@ class Dreamer:
             text = await asyncio.to_thread(self._without_secrets, batch.text, said)
             read.found = await self._learner.extract(work.known, text, work.space.is_owners, work.spent)
         except TellUser as error:
-            return await self._failed(work, read, error.text)
+            return await self._failed(work, read, error)
         work.read.append(read)
         return True
 
@@ -169,11 +169,14 @@ class Dreamer:
             text = text.replace(secret, MASK)
         return text
 
-    async def _failed(self, work: _Work, read: _Read, reason: str) -> bool:
-        """Whether it is passed over, and so is done with."""
+    async def _failed(self, work: _Work, read: _Read, error: TellUser) -> bool:
+        """Whether it is passed over, and so is done with. A limit of the owner's is no failure of the batch."""
+        work.reason = reason = error.text
+        if isinstance(error, OverLimit):
+            await self._diary.give_back(work.space.name, [read.batch.name])
+            return False
         log.warning("dream.failed", space=work.space.name, batch=read.batch.name, attempt=read.attempt)
         log.debug("dream.reason", space=work.space.name, reason=reason)  # it may quote what was said
-        work.reason = reason
         return read.attempt >= MOST_ATTEMPTS and await self._passed_over(work, read, reason)
 
     async def _passed_over(self, work: _Work, read: _Read, reason: str) -> bool:
@@ -200,7 +203,7 @@ class Dreamer:
         try:
             proposal, removed = await self._proposed(work, wanted)
         except TellUser as error:
-            return await self._gave_up(work, error.text)
+            return await self._gave_up(work, error)
         removed = fitness.of_removals([*wanted.outdated, *removed])
         proposal = await asyncio.to_thread(fitness.of_files, work.known, proposal, removed)
         work.refused = len(fitness.refused)
@@ -224,13 +227,16 @@ class Dreamer:
             removed += left_out
         return MemoryFiles(*texts.values()), removed
 
-    async def _gave_up(self, work: _Work, reason: str) -> Receipt:
-        """No change could be made of what was read: it is read again, but for what has failed too often."""
-        read, work.read = work.read, []
+    async def _gave_up(self, work: _Work, error: TellUser) -> Receipt:
+        """No change could be made of what was read: it is read again, but for what has failed too often, as far as
+        nothing before that is unread."""
+        read, work.read, work.reason = work.read, [], error.text
+        if isinstance(error, OverLimit):
+            await self._diary.give_back(work.space.name, [one.batch.name for one in read if one.found])
         for one in read:
             if one.found is None:
                 work.read.append(one)
-            elif not await self._failed(work, one, reason):
+            elif isinstance(error, OverLimit) or not await self._failed(work, one, error):
                 break
         return Receipt(None)
 

@@ -19,6 +19,8 @@ from nanomem.ports import Run
 from nanomem.spaces import Space, is_group
 from nanomem.versions import Version
 
+MOST_PASSED = 10
+"""Batches passed over that `/status` names."""
 NOTHING_NEW = "Nothing new to learn."
 _HOW = "There is /dream-restore --list and /dream-restore --version N."
 _DASHES = re.compile("[-\u2010-\u2015\u2212]+")  # phones make one long dash of two
@@ -119,7 +121,9 @@ class DreamCommands:
         shows_cost = call.message.from_owner and not is_group(call.lane.address)
         last = self._told(runs[0], shows_cost) if runs else "not yet"
         lines = [f"Learning: last {last}; next {self._at(due) if due else 'only when asked'}"]
-        lines += [f"Passed over: {one.batch} on {self._at(one.at)} ({one.reason})" for one in passed]
+        lines += [f"Passed over: {one.batch} on {self._at(one.at)} ({one.reason})" for one in passed[:MOST_PASSED]]
+        if len(passed) > MOST_PASSED:
+            lines.append(f"Passed over: {len(passed) - MOST_PASSED} more")
         return lines
 
     def _told(self, run: Run, shows_cost: bool) -> str:

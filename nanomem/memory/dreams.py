@@ -52,6 +52,7 @@ class Dreams:
         self._threshold = threshold
         self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         self._written: dict[Path, Space] = {}
+        self._troubled: set[Path] = set()
         self._wake = asyncio.Event()
         self._sleep_s = LONGEST_SLEEP_S
 
@@ -89,7 +90,7 @@ class Dreams:
     async def _read_where_enough_waits(self) -> None:
         written, self._written = self._written, {}
         for space in written.values():
-            if await self._dreamer.waiting(space) >= self._threshold:
+            if space.root not in self._troubled and await self._dreamer.waiting(space) >= self._threshold:
                 await self._learn_quietly(space)
 
     async def _read_where_due(self) -> None:
@@ -104,8 +105,11 @@ class Dreams:
             self._sleep_s = min(max((due - self._clock.now()).total_seconds(), 0.0), LONGEST_SLEEP_S)
 
     async def _learn_quietly(self, space: Space) -> None:
+        """Where something went wrong, the next one is that of the schedule: a provider that is down for some hours
+        must not use up the attempts."""
         try:
-            await self.learn(space)
+            run = await self.learn(space)
+            (self._troubled.add if run and run.reason else self._troubled.discard)(space.root)
         except (CannotStore, Refused) as error:
             log.warning("dream.not_made", space=space.name, reason=error.text)
 

@@ -15,7 +15,7 @@ from nanomem.facts import MemoryFiles
 from nanomem.memory.tracing import gone_with, key, taken_out
 from nanomem.session import Said
 from nanomem.versions import Removal, Version
-from nanomem.wording import gist, names
+from nanomem.wording import carries, gist, names
 
 
 class Fitness:
@@ -76,7 +76,8 @@ class Fitness:
         its = gist(fact)
         if key(fact) in self._overtaken or any(names(gist(removal.fact), its) for removal in removed):
             return True
-        since = self._gone.get(key(fact))
+        gone = (at for one, at in self._gone.items() if one == key(fact) or carries([its], gist(one)))
+        since = max(gone, default=None)
         return since is not None and not self._said_again(fact, since)
 
     def _said_again(self, fact: str, since: datetime) -> bool:
