@@ -104,7 +104,7 @@ class Prompter:
             now=f"{now.astimezone(self.limits.zone):%Y-%m-%d %H:%M %A} ({self.limits.zone})",
             channel=conversation.key.partition(":")[0],
             sender=", ".join(filter(None, senders)),
-            memory_changes=changes[:LONGEST_CHANGES],
+            memory_changes=within_context(changes[:LONGEST_CHANGES]),
             skills=await self._called_for(conversation, own),
         )
         return Tail(own, context, await self._tokenizer.count(context), images)

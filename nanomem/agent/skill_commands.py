@@ -1,4 +1,4 @@
-"""The slash command for skills: `/skills` lists them, `/skills accept NAME` takes a draft in.
+"""The slash command for skills: `/skills` lists them, `show NAME` shows one, `accept NAME` takes a draft in.
 
 Run again after a crash, it repeats its reply. Knows nothing of files.
 """
@@ -6,7 +6,7 @@ Run again after a crash, it repeats its reply. Knows nothing of files.
 from collections.abc import Callable, Iterable
 
 from nanomem.agent.commands import Call, Command
-from nanomem.errors import CannotStore, Refused
+from nanomem.errors import CannotStore, Refused, ShowModel
 from nanomem.messages import Inbound
 from nanomem.ports import Skill, Skills
 from nanomem.skills import line
@@ -15,13 +15,17 @@ from nanomem.spaces import Space
 LONGEST = 20_000
 """Characters of one reply."""
 
-_HOW = "There is /skills and /skills accept NAME."
+_HOW = "There is /skills, /skills show NAME and /skills accept NAME."
 
 
 def commands(skills: Skills, space_of: Callable[[str], Space]) -> tuple[Command, ...]:
     """The command; `space_of` is the space of an address."""
     does = SkillCommands(skills, space_of).run
-    return (Command("skills", "what I can read when needed; also: accept NAME", does, urgent=True, may=_is_owner),)
+    return (
+        Command(
+            "skills", "what I can read when needed; also: show NAME, accept NAME", does, urgent=True, may=_is_owner
+        ),
+    )
 
 
 def _is_owner(message: Inbound) -> bool:
@@ -36,15 +40,17 @@ class SkillCommands:
         self._space_of = space_of
 
     async def run(self, call: Call) -> str:
-        """`/skills` and `/skills accept NAME`."""
+        """`/skills` and its kinds."""
         space = self._space_of(call.lane.address)
         match call.argument.split():
             case []:
                 return await self._list(space)
             case [word, name] if word.lower() == "accept":
                 return await self._accept(space, name)
-            case [word] if word.lower() == "accept":
-                return f"Say which: /skills accept NAME. {await self._which(space)}"
+            case [word, name] if word.lower() == "show":
+                return await self._show(space, name)
+            case [word] if word.lower() in ("accept", "show"):
+                return f"Say which: /skills {word.lower()} NAME. {await self._which(space)}"
         return f"/skills knows no {call.argument[:50]!r}. {_HOW}"
 
     async def _list(self, space: Space) -> str:
@@ -55,6 +61,16 @@ class SkillCommands:
         )
         told = "\n\n".join("\n".join((title, *lines)) for title, lines in _filled(parts)) or "There are no skills."
         return told if len(told) <= LONGEST else f"{told[:LONGEST].rpartition(chr(10))[0]}\n[... more than fits here]"
+
+    async def _show(self, space: Space, name: str) -> str:
+        """The draft before the skill of that name: it is what there is to decide about."""
+        try:
+            text = await self._skills.text(space, name)
+        except ShowModel as error:
+            return error.text
+        if text is None:
+            return f"There is no skill or draft {name[:64]}. {await self._which(space)}"
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[... more than fits here]"
 
     async def _accept(self, space: Space, name: str) -> str:
         try:

@@ -107,6 +107,16 @@ async def test_what_there_is(world: World, own: Path) -> None:
     assert broken == "Broken, and not in use:\nskills/bad/SKILL.md: does not begin with a head between two lines of ---"
 
 
+async def test_a_draft_is_read_before_it_is_accepted(world: World, own: Path) -> None:
+    """The draft before the skill of its name; built-in ones, too; what is none is said."""
+    put(own, "tea", TEA.replace("Three", "Two"))
+    put(own / "drafts", "tea")
+    async with running(world) as chat:
+        draft, packaged, none = await asks(chat, "/skills show tea", "/skills show memory", "/skills show ../tea")
+    assert draft == TEA and packaged.startswith("---\nname: memory\n")
+    assert none == "There is no skill or draft ../tea. Drafts: tea."
+
+
 async def test_accepted_again_after_a_crash(world: World, own: Path) -> None:
     """The draft is gone and the skill is there: the same reply; what was replaced stays where it was kept."""
     put(own, "tea", TEA.replace("Three", "Two"))
@@ -128,7 +138,7 @@ async def test_what_cannot_be_accepted(world: World, own: Path) -> None:
             "There is no draft tea. There are no drafts.",
             "There is no draft memory. There are no drafts.",
             "Say which: /skills accept NAME. There are no drafts.",
-            "/skills knows no 'eat tea'. There is /skills and /skills accept NAME.",
+            "/skills knows no 'eat tea'. There is /skills, /skills show NAME and /skills accept NAME.",
         ]
         put(own / "drafts", "walk", TEA.replace("tea", "walk"))
         put(own / "drafts", "bad", TEA)
