@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 from nanomem.evidence.comparing import Words, weight, words, words_of_fact
-from nanomem.evidence.reading import apart, is_yes, orders
+from nanomem.evidence.reading import apart, is_wish, is_yes, orders
 from nanomem.facts import FACTS, MemoryFiles, blocks, facts, without
 from nanomem.ledger.talk import memory_only
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage
@@ -57,19 +57,21 @@ def evidence_of(messages: Sequence[Said], secrets_in: Finder) -> Evidence:
     quoted: list[str] = []
     answered: list[str] = []
     names: list[str] = []
+    is_wished = False
     for at, message in enumerate(messages):
         match message:
             case UserMessage():
                 said, passed_on = apart(message)
+                is_wished = is_wish(said)
                 own.append(said)
-                quoted.append(passed_on)
+                (own if is_wished and not any(orders(passed_on)) else quoted).append(passed_on)
                 names.append(message.sender.name)
             case AssistantMessage():
                 following = messages[at + 1] if at + 1 < len(messages) else None
                 is_endorsed = isinstance(following, UserMessage) and is_yes(apart(following)[0])
                 (own if is_endorsed else answered).append(message.content)
             case ToolMessage():
-                quoted.append(message.content)
+                (own if is_wished and not any(orders(message.content)) else quoted).append(message.content)
     return Evidence(
         own=_each(own),
         quoted=_each(quoted),
@@ -88,8 +90,7 @@ def _each(texts: Iterable[str]) -> frozenset[Words]:
 def unfit(fact: str, known: Words, evidence: Evidence, strict: bool) -> str | None:
     """Why a new fact may not be learnt: `secret`, `command`, `quoted`, with `strict` also `own words`; else None.
 
-    `known` are the words of what is known already. Not strict, what is passed on may be learnt, but for what it tells
-    software to remember.
+    `known` are the words of what is known already. Not strict, what the assistant has said may be learnt.
     """
     if any(_holds(fact, secret) for secret in evidence.secrets) or evidence.secrets_in(fact):
         return "secret"
@@ -99,7 +100,7 @@ def unfit(fact: str, known: Words, evidence: Evidence, strict: bool) -> str | No
     if _is_ordered(said, known, evidence):
         return "quoted"
     ours = known.union(*evidence.own)
-    if strict and _is_from(evidence.quoted, said, ours):
+    if _is_from(evidence.quoted, said, ours):
         return "quoted"
     return "own words" if strict and _is_from(evidence.quoted | evidence.answered, said, ours) else None
 

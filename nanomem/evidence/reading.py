@@ -53,6 +53,24 @@ def is_yes(text: str) -> bool:
     return size <= 5 and bool(_YES.match(text)) and not _NO.search(text.replace("没错", ""))
 
 
+_WISH = re.compile(
+    r"""\b(?:remember|memori[sz]e|note|save|keep|learn|write)\ (?:this|that|these|it|down|the|my|our|what)\b
+    |\b(?:merke?\ dir|notier\w*|speicher\w*|behalte)\b|\b(?:retiens|note|garde)[zs]?[ -](?:ça|cela|ceci|le|la)\b
+    |\b(?:recuerda|apunta|guarda)\ (?:esto|eso)\b|记住|记下|记一下|記住|記下|保存|覚えて|メモして""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_ASKED = re.compile(
+    r"\W*(?:please|(?:can|could|would|will)\ you|kannst|könntest|peux-tu|puedes|请|能|可以|帮)", re.IGNORECASE
+)
+
+
+def is_wish(own: str) -> bool:
+    """Whether somebody asks for what they pass on to be kept: then it is as if they had said it."""
+    is_question = own.rstrip().endswith(("?", "？")) and not _ASKED.match(own)
+    return bool(_WISH.search(own)) and not is_question
+
+
 _SOFTWARE = re.compile(
     r"""\b(?:software|programs?|programmes?|bots?|chat\s?bots?|agents?|(?:language\ )?models?|systems?|ais?|llms?
     |gpts?

@@ -20,7 +20,7 @@ from nanomem.wording import carries, gist, names
 
 class Fitness:
     """Judges what one call, or several, made of the messages in `said`, and of history up to `cursor`. A `strict` one
-    trusts nothing but a person's own words; else only what tries to give orders is kept out."""
+    does not trust the assistant's own words either."""
 
     def __init__(
         self,

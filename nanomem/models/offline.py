@@ -99,7 +99,7 @@ def answer(request: Request) -> Reply:
         return Reply(HELLO)
     talk = _Talk(request.messages[newest].text)
     said = [text for _, _, text in talk.messages(request.messages[newest].text)]
-    results = "\n".join(message.text for message in request.messages[newest:] if message.role == "tool")
+    results = "\n".join(message.text or "(nothing)" for message in request.messages[newest:] if message.role == "tool")
     offered = set() if request.forced == "" else {tool.name for tool in request.tools}
     wishes = [{"fact": found[1].strip()} for found in map(_REMEMBER.fullmatch, said) if found]
     question = "\n".join(filter(is_question, said))
