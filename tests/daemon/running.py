@@ -380,6 +380,22 @@ class World:
         return found + [line for line in self.lines if "tests/guard:" in line]
 
 
+class Person:
+    """Somebody at Telegram who asks, and reads what comes next."""
+
+    def __init__(self, world: World, chat: int = OWNER, user: int | None = None) -> None:
+        self.world = world
+        self.chat = chat
+        self.user = user or chat
+
+    async def asks(self, text: str) -> str:
+        """The next message in the chat, once it is no placeholder."""
+        before = len(self.world.answers(self.chat))
+        self.world.telegram.say(text, self.chat, self.user)
+        await self.world.until(lambda: len(self.world.answers(self.chat)) > before, str, text)
+        return self.world.answers(self.chat)[before]
+
+
 @asynccontextmanager
 async def a_world(folder: Path, count: Callable[[str], int] = rough_count) -> AsyncIterator[World]:
     """Both networks; in the end every daemon is gone, and no secret is where it does not belong.

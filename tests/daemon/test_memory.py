@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nanomem.models.tokens import O200kTokenizer
-from tests.daemon.running import OWNER, REPLIES, DaemonProcess, World, a_world
+from tests.daemon.running import OWNER, REPLIES, DaemonProcess, Person, World, a_world
 from tests.emulators import Answer
 from tests.emulators.openai import as_counted
 
@@ -483,22 +483,6 @@ async def test_no_space_hears_of_another(world: World) -> None:
 
 
 # --- what people ask of it
-
-
-class Person:
-    """Somebody at Telegram who asks, and reads what comes next."""
-
-    def __init__(self, world: World, chat: int = OWNER, user: int | None = None) -> None:
-        self.world = world
-        self.chat = chat
-        self.user = user or chat
-
-    async def asks(self, text: str) -> str:
-        """The next message in the chat, once it is no placeholder."""
-        before = len(self.world.answers(self.chat))
-        self.world.telegram.say(text, self.chat, self.user)
-        await self.world.until(lambda: len(self.world.answers(self.chat)) > before, str, text)
-        return self.world.answers(self.chat)[before]
 
 
 def learns(asked: Json) -> Answer:
