@@ -445,15 +445,27 @@ def read_all(world: World, space: str = "owner") -> dict[str, str]:
     }
 
 
+def learnt_to(world: World, space: str = "owner") -> int:
+    """As far as Dream knows that it has read, whatever a crash left undone."""
+    told = world.git(
+        "log", "-1", "--grep=^\\[Dream\\]", "--format=%(trailers:key=History,valueonly)", "main", space=space
+    )
+    return max(dream_cursor(world, space), int(told.strip().rpartition("-")[2] or 0))
+
+
 def memory_bytes(world: World, space: str = "owner") -> dict[str, bytes]:
-    """The three files as they are."""
-    return {name: (world.root(space) / name).read_bytes() for name in NAMES}
+    """Those of the three files that are there, as they are."""
+    paths = {name: world.root(space) / name for name in NAMES}
+    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
 
 
 def version_bytes(world: World, commit: str, space: str = "owner") -> dict[str, bytes]:
-    """The three files as they were in a version."""
+    """The same of a version."""
     repository = world.home / "versions" / f"{quote(space, safe='')}.git"
     shown = ["git", "-C", str(repository), "show"]
+    there = world.git("ls-tree", "-r", "--name-only", commit, space=space).splitlines()
     return {
-        name: subprocess.run([*shown, f"{commit}:{name}"], capture_output=True, check=True).stdout for name in NAMES
+        name: subprocess.run([*shown, f"{commit}:{name}"], capture_output=True, check=True).stdout
+        for name in NAMES
+        if name in there
     }
