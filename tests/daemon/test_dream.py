@@ -472,7 +472,7 @@ async def test_a_short_chat_is_learnt_from_before_it_is_made_short(world: World,
     await ann.asks("/dream")
     assert of_stories(world) == stories(1, 2, 3)
     assert dream_cursor(world) == len(world.entries()) == 1
-    new = Counter(line for version in world.versions() for line in version.lines if line.startswith("+ "))
+    new = Counter(line for version in dreams(world) for line in version.lines if line.startswith("+ "))
     assert new == {f"+ {fact}": 1 for fact in stories(1, 2, 3)}
     why = await ann.asks(f"/memory why {Diarist.fact(2)[1]}")
     assert "tale 2" in why, "it says what was said"
