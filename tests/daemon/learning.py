@@ -270,8 +270,8 @@ class Pupil(Scholar):
         new = [fact for step in steps for fact in step.updates[name] if fact in text]
         gone = [item for step in steps for item in step.outdated if item["fact"] in text]
         if self.careless:
-            for step in steps:
-                gone += [item for item in self._obeyed(step) if item["fact"] in text]
+            for number in sorted(self._heard):
+                gone += [item for item in self._obeyed(steps[number]) if item["fact"] in text]
         return [*new, *self._smuggled.pop(name, ())], gone
 
     def _lesson(self, numbers: Sequence[int]) -> Lesson:

@@ -46,8 +46,9 @@ Json = dict[str, Any]
 
 async def started(world: World, **settings: str) -> DaemonProcess:
     """A daemon that learns only when it is told to."""
+    settings = {"agents__dream__schedule": NEVER, **settings}
     world.replies = (*REPLIES, "Learned (", "Restored version ", "Saved (", "Already known: ")
-    return await (await world.daemon(MODEL, agents__dream__schedule=NEVER, **settings)).ready()
+    return await (await world.daemon(MODEL, **settings)).ready()
 
 
 async def told(world: World, number: int) -> None:
@@ -504,10 +505,14 @@ class Sleeper(Diarist):
 
 
 class Nights:
-    """Tales, /new and /dream, and versions that are restored, in a daemon that dies again and again."""
+    """Tales, /new and /dream, and versions that are restored, in a daemon that dies again and again.
 
-    def __init__(self, world: World, seed: int) -> None:
+    With `quiet_s` of 0 it also learns from what is not made short yet.
+    """
+
+    def __init__(self, world: World, seed: int, quiet_s: str) -> None:
         self.world = world
+        self._settings = {"agents__dream__schedule": NEVER, "agents__dream__quiet_s": quiet_s}
         self.dice = random.Random(seed)
         self.model = Sleeper(self.dice)
         self.tales: list[str] = []
@@ -516,7 +521,7 @@ class Nights:
         world.model.script(self.model.decide)
 
     async def pass_(self, rounds: int) -> None:
-        life = await started(self.world)
+        life = await started(self.world, **self._settings)
         while self.deaths < rounds:
             if self.deaths % 3 == 2:
                 life = await self._goes_back(life)
@@ -524,7 +529,8 @@ class Nights:
             for _ in range(self.dice.randint(1, 3)):
                 self.tales.append(f"tale {len(self.tales) + 1}")
                 self.world.telegram.say(self.tales[-1])
-            self._asks("/new")
+            if self._settings["agents__dream__quiet_s"] != "0" or self.dice.random() < 0.5:
+                self._asks("/new")
             self._asks("/dream")
             life = await self._strike(life)
             if self.dice.random() < 0.3:
@@ -545,7 +551,7 @@ class Nights:
         assert dream_cursor(world) == len(world.entries())
         new = Counter(line for version in dreams(world) for line in version.lines if line.startswith("+ "))
         assert new == {f"+ {fact}": 1 for fact in stories(*numbers)}
-        read = [n for version in dreams(world) for n in _range(version.trailers["History"])]
+        read = [n for version in dreams(world) for n in _range(version.trailers.get("History", "1-0"))]
         assert len(read) == len({*read}) and read == sorted(read)
         assert not [line for version in dreams(world) for line in version.lines if line.startswith("- ")]
         await world.check_memory([KEY])
@@ -577,7 +583,7 @@ class Nights:
         await self.world.until_called(self.dice.randint(0, 10), self._is_settled)
         await life.dies_after(self.dice.choice([0.0, 0.02, 0.1, 0.5]) * self.dice.random())
         self.deaths += 1
-        return await self.world.daemon(MODEL, agents__dream__schedule=NEVER)
+        return await self.world.daemon(MODEL, **self._settings)
 
     def _asks(self, command: str) -> None:
         self.wanted[command.partition(" ")[0]] += 1
@@ -605,11 +611,12 @@ def _range(numbers: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-async def test_nothing_is_lost_or_learnt_twice_over_kills(world: World) -> None:
+@pytest.mark.parametrize("quiet_s", ["3600", "0"], ids=["entries", "quiet talk"])
+async def test_nothing_is_lost_or_learnt_twice_over_kills(world: World, quiet_s: str) -> None:
     """kill -9 amid learning and restoring: each tale becomes one fact, a restored version is whole, each command is
     answered, and the versions are sound."""
-    nights = Nights(world, 11)
-    await nights.pass_(ROUNDS)
+    nights = Nights(world, int(quiet_s), quiet_s)
+    await nights.pass_(max(3, ROUNDS // 2))
     await nights.check()
     print(
         f"{nights.deaths} kills, {len(nights.tales)} tales, {nights.restored} versions restored, "
