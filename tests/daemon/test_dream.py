@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -523,7 +524,7 @@ class Nights:
     async def pass_(self, rounds: int) -> None:
         life = await started(self.world, **self._settings)
         while self.deaths < rounds:
-            if self.deaths % 3 == 2:
+            if self.tales and self.dice.random() < 0.3:
                 life = await self._goes_back(life)
                 continue
             for _ in range(self.dice.randint(1, 3)):
@@ -532,9 +533,8 @@ class Nights:
             if self._settings["agents__dream__quiet_s"] != "0" or self.dice.random() < 0.5:
                 self._asks("/new")
             self._asks("/dream")
-            life = await self._strike(life)
-            if self.dice.random() < 0.3:
-                life = await self._strike(life)
+            for _ in range(self.dice.choice([1, 1, 2])):
+                life = await self._strike(life, thoughts=self.dice.randint(1, 2))
             await self._settles()
         for command in ("/new", "/dream"):
             self._asks(command)
@@ -579,11 +579,17 @@ class Nights:
         while await self.world.messages_in_flight() != {"waiting": 0, "undelivered": 0, "set_aside": 0}:
             await self.world.until_called(1, lambda: False)
 
-    async def _strike(self, life: DaemonProcess) -> DaemonProcess:
-        await self.world.until_called(self.dice.randint(0, 10), self._is_settled)
+    async def _strike(self, life: DaemonProcess, thoughts: int = 0) -> DaemonProcess:
+        """Some calls later, or at one of the next calls of Dream."""
+        goal = self._thoughts() + thoughts
+        calls = sys.maxsize if thoughts else self.dice.randint(0, 6)
+        await self.world.until_called(calls, lambda: self._is_settled() or (thoughts and self._thoughts() >= goal))
         await life.dies_after(self.dice.choice([0.0, 0.02, 0.1, 0.5]) * self.dice.random())
         self.deaths += 1
         return await self.world.daemon(MODEL, **self._settings)
+
+    def _thoughts(self) -> int:
+        return sum(call != "save_memory" for call in self.model.calls)
 
     def _asks(self, command: str) -> None:
         self.wanted[command.partition(" ")[0]] += 1
@@ -600,6 +606,8 @@ class Nights:
             "/dream_restore": r"(?m)^(Restored version|Nothing to restore)",
         }
         missing = [command for command, way in ways.items() if len(re.findall(way, seen)) < self.wanted[command]]
+        if self.world.telegram.unconfirmed:
+            missing.append("what is not taken yet")
         if not self.world.is_settled(OWNER, self.tales):
             missing.append(f"answers to {self.tales}")
         return f"missing {missing} in {seen}" if missing else ""
