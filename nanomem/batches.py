@@ -22,13 +22,15 @@ _LEFT_OUT_TOKENS = 4
 class Piece:
     """One thing to read: an entry of history, or with the cursor 0 messages that are in none; `tokens` is its size.
 
-    `is_whole` is false where the rest of its last message is in the next piece.
+    `is_whole` is false where the rest of its last message is in the next piece. Such a message has its pieces to
+    itself: `part` counts them from 1, and is 0 for whatever is there whole.
     """
 
     entry: Entry
     text: str
     tokens: int
     is_whole: bool = True
+    part: int = 0
 
     @property
     def heard(self) -> Stretch:
@@ -82,6 +84,21 @@ def talk(messages: Sequence[Said], session: str, zone: tzinfo, limit: int) -> li
     return raw_entries(messages, session, zone, limit, named=True)
 
 
+def parted(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same, each knowing whether its last message goes on in the next one, and which part of it it is."""
+    found: list[Piece] = []
+    for at, piece in enumerate(pieces):
+        goes_on = at + 1 < len(pieces) and _goes_on(piece, pieces[at + 1])
+        before = found[-1].part if found and not found[-1].is_whole else 0
+        found.append(replace(piece, is_whole=not goes_on, part=before + 1 if goes_on or before else 0))
+    return found
+
+
+def _goes_on(piece: Piece, following: Piece) -> bool:
+    is_same = piece.is_talk and following.is_talk and piece.heard.session == following.heard.session
+    return is_same and piece.heard.last == following.heard.first
+
+
 def heard(pieces: Sequence[Piece]) -> list[Stretch]:
     """The messages of the talk among the pieces, one stretch a session, up to the last one that is there whole."""
     found: dict[str, Stretch] = {}
@@ -108,11 +125,17 @@ def next_batch(pieces: Sequence[Piece], room: int, begun: Collection[str]) -> Ba
 
 def _names(pieces: Sequence[Piece]) -> Iterator[str]:
     for session, found in groupby(pieces, key=lambda piece: piece.entry.session if piece.is_talk else ""):
-        those = [piece.entry for piece in found]
-        if those[0].cursor:
-            yield f"entries {those[0].cursor}-{those[-1].cursor}"
+        those = [*found]
+        first, last = those[0], those[-1]
+        if first.is_talk:
+            yield f"{session} messages {first.entry.first}{_part(first)}-{last.entry.last}{_part(last)}"
         else:
-            yield f"{session} messages {those[0].first}-{those[-1].last}"
+            yield f"entries {first.entry.cursor}-{last.entry.cursor}"
+
+
+def _part(piece: Piece) -> str:
+    """Without it, all pieces of one message would be one batch, begun too often."""
+    return f" (part {piece.part})" if piece.part else ""
 
 
 def _ends_turn(message: Said) -> bool:

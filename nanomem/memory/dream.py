@@ -7,8 +7,8 @@ marks, which `unread.py` makes good. Knows nothing of when it is run, or of who 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from uuid import uuid4
@@ -111,17 +111,17 @@ class Dreamer:
         await self._unread.catch_up(space, versions)
         work = _Work(space, at, own(space, known), versions)
         room = await self._learner.room(work.known)
-        pieces = await self._unread.pieces(space, versions, room)
+        pieces = await self._unread.pieces(space, versions, room, self._veiled)
         if not pieces:
             return None
         log.info("dream.started", space=space.name, pieces=len(pieces))
         try:
             await self._read(work, pieces, room)
             receipt = await self._learn(work, inbound)
+            await self._unread.mark(space, work.pieces)
         except (asyncio.CancelledError, CannotStore, Refused):
             await self._diary.give_back(space.name, work.begun)
             raise
-        await self._unread.mark(space, work.pieces)
         await self._diary.done(space.name, [read.batch.name for read in work.read])
         run = _receipt(work, receipt)
         await self._diary.note(run)
@@ -164,10 +164,10 @@ class Dreamer:
 
     def _without_secrets(self, text: str, said: Sequence[Said]) -> str:
         """A secret that was said is no business of another call; only from the message itself can all be told."""
-        secrets = self._secrets_in(text).union(*(self._secrets_in(message.content) for message in said))
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, MASK)
-        return text
+        return _masked(text, self._secrets_in(text).union(*(self._secrets_in(message.content) for message in said)))
+
+    def _veiled(self, said: Sequence[Said]) -> list[Said]:
+        return [replace(one, content=_masked(one.content, self._secrets_in(one.content))) for one in said]
 
     async def _failed(self, work: _Work, read: _Read, error: TellUser) -> bool:
         """Whether it is passed over, and so is done with. A limit of the owner's is no failure of the batch."""
@@ -239,6 +239,12 @@ class Dreamer:
             elif isinstance(error, OverLimit) or not await self._failed(work, one, error):
                 break
         return Receipt(None)
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
 
 
 def _changing(known: MemoryFiles, wanted: Extracted) -> list[str]:

@@ -90,19 +90,23 @@ class Dreams:
     async def _read_where_enough_waits(self) -> None:
         written, self._written = self._written, {}
         for space in written.values():
-            if space.root not in self._troubled and await self._dreamer.waiting(space) >= self._threshold:
-                await self._learn_quietly(space)
+            await self._alone(self._learn_where_enough_waits(space))
 
     async def _read_where_due(self) -> None:
         self._sleep_s = LONGEST_SLEEP_S
         due = await self.due()
         if due is not None and due <= self._clock.now():
             for space in list(self._spaces()):
-                await self._learn_quietly(space)
+                if not await self._alone(self._learn_quietly(space)):
+                    return  # nanomem ends: the run is made after the next start
             await self._diary.set_due(self._clock.now())
             due = await self.due()
         if due is not None:
             self._sleep_s = min(max((due - self._clock.now()).total_seconds(), 0.0), LONGEST_SLEEP_S)
+
+    async def _learn_where_enough_waits(self, space: Space) -> None:
+        if space.root not in self._troubled and await self._dreamer.waiting(space) >= self._threshold:
+            await self._learn_quietly(space)
 
     async def _learn_quietly(self, space: Space) -> None:
         """Where something went wrong, the next one is that of the schedule: a provider that is down for some hours
@@ -121,13 +125,15 @@ class Dreams:
             await self._diary.set_due(made)
         return made
 
-    async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does it where a bug ends only itself; cancelled, it does not go on."""
-        if task := self._background.start("dreaming", work):
+    async def _alone(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Does it where a bug ends only itself; cancelled, it does not go on. False: nothing may begin any more."""
+        task = self._background.start("dreaming", work)
+        if task:
             try:
                 await asyncio.wait([task])
             finally:
                 task.cancel()
+        return task is not None
 
     async def _alarm(self) -> None:
         await self._clock.sleep(self._sleep_s)

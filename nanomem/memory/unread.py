@@ -4,22 +4,19 @@ The cursor is the greater of its file and what the newest `[Dream]` version was 
 repeats nothing. For talk that is in no entry yet, a `learnt` record in the session follows that version likewise.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
 
-import structlog
-
 from nanomem.agent.conversation import Conversations
-from nanomem.batches import Piece, heard, in_full, new_talk, talk
-from nanomem.entries import Entry
+from nanomem.batches import Piece, heard, in_full, new_talk, parted, talk
 from nanomem.ports import Clock, History, SessionLog, Tokenizer
 from nanomem.records import Learnt
 from nanomem.session import Said
 from nanomem.spaces import Space
 from nanomem.versions import Stretch, Version
 
-log = structlog.get_logger()
+Veiled = Callable[[Sequence[Said]], Sequence[Said]]
 
 
 class Unread:
@@ -47,18 +44,20 @@ class Unread:
         """How many history entries have not been read."""
         return max(await self._history.last(space) - await self._cursor(space, known), 0)
 
-    async def pieces(self, space: Space, known: Sequence[Version], limit: int) -> list[Piece]:
-        """All that is new: entries in their order, whole, then talk in pieces of at most `limit` tokens."""
+    async def pieces(self, space: Space, known: Sequence[Version], limit: int, veiled: Veiled) -> list[Piece]:
+        """All that is new: entries in their order, whole, then talk in pieces of at most `limit` tokens. `veiled` puts
+        a mask in place of what of a message may not be read: before it is cut, since nobody knows half a secret."""
         entries = await self._history.after(space, await self._cursor(space, known))
         newest = _newest_dream(known)
         for key in await self._logs.keys(space):
             if self._conversations.space_of(key) == space:
-                entries += await self._talk(space, key, newest, limit)
+                messages = await asyncio.to_thread(veiled, await self._talk(space, key, newest))
+                entries += talk(messages, key, self._zone, limit)
         texts = [in_full(entry, self._zone) for entry in entries]
         pieces = [
             Piece(entry, text, await self._tokenizer.count(text)) for entry, text in zip(entries, texts, strict=True)
         ]
-        return [*map(_marked, pieces, [*pieces[1:], None])]
+        return parted(pieces)
 
     async def said(self, space: Space, pieces: Sequence[Piece]) -> list[Said]:
         """The messages that the pieces are about, as far as the logs still have them."""
@@ -86,19 +85,14 @@ class Unread:
         newest = _newest_dream(known)
         return max(await self._history.dreamt(space), newest.read_through if newest else 0)
 
-    async def _talk(self, space: Space, key: str, newest: Version | None, limit: int) -> list[Entry]:
+    async def _talk(self, space: Space, key: str, newest: Version | None) -> list[Said]:
         session = await self._logs.load(space, key)
         is_quiet = session.updated_at is None or self._clock.now() - session.updated_at >= self._quiet
         if not is_quiet or session.pending:
             return []
         covered = [stretch.last for stretch in newest.heard if stretch.session == key] if newest else []
-        return talk(new_talk(session.messages, max([session.learnt, *covered])), key, self._zone, limit)
+        return new_talk(session.messages, max([session.learnt, *covered]))
 
 
 def _newest_dream(known: Sequence[Version]) -> Version | None:
     return next((version for version in reversed(known) if version.kind == "Dream"), None)
-
-
-def _marked(piece: Piece, following: Piece | None) -> Piece:
-    goes_on = piece.is_talk and following is not None and following.heard.first == piece.heard.last
-    return replace(piece, is_whole=not (goes_on and following and following.heard.session == piece.heard.session))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class Sleep:
     quiet_s: float = 3600
     tokens: int = 0
     spaces: Sequence[str] = ("fake:42",)
+    zone: tzinfo = UTC
 
 
 @dataclass
@@ -105,7 +106,7 @@ class World:
     def records(self, address: str = "fake:42") -> list[Record]:
         """What a log in memory holds."""
         assert isinstance(self.log, FakeSessionLog)
-        return self.log.records["fake:42" if address == "fake:42" else address, address]
+        return self.log.records[":".join(address.split(":")[:2]), address]
 
     @property
     def parts(self) -> Parts:
@@ -226,7 +227,7 @@ def make_dreams(world: World, spaces: Spaces, conversations: Conversations, back
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(world.history, world.log, conversations, tokenizer, clock, quiet, UTC)
     dreamer = Dreamer(world.memory, world.versions, unread, learner, world.diary, world.skills, secrets_in)
-    due = partial(next_after, given.schedule, UTC) if given.schedule else lambda moment: None
+    due = partial(next_after, given.schedule, given.zone) if given.schedule else lambda moment: None
     known = [spaces.named(name) for name in given.spaces]
     return Dreams(dreamer, world.diary, clock, background, lambda: known, due, given.threshold)
 
