@@ -37,7 +37,13 @@ class Background:
         if self._group is None or self._closed.is_set():
             work.close()
             return None
-        task = self._group.create_task(self._alone(what, work))
+        alone = self._alone(what, work)
+        try:
+            task = self._group.create_task(alone)
+        except RuntimeError:  # the group is ending over an error, which is to be heard of before this
+            alone.close()
+            work.close()
+            return None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

@@ -4,6 +4,7 @@ Knows the wording; what is done with the answers is `dream.py`'s.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from nanomem.agent.prompting import beginning
@@ -59,7 +60,8 @@ class Learner:
         room = self._caller.allowed // FILE_SHARE
         soul, user, memory = [await beginning(file, room, self._tokenizer) for file in known.by_name.values()]
         prompt = self._templates.render("dream_batch", soul=soul, user=user, memory=memory, text=text)
-        return await self._caller.call(system, prompt, EXTRACT, extracted, spent)
+        found = await self._caller.call(system, prompt, EXTRACT, extracted, spent)
+        return found if may_change_soul else replace(found, updates={**found.updates, "SOUL.md": ()})
 
     async def update(
         self, file: str, text: str, facts: Sequence[str], outdated: Sequence[Removal], spent: Spent

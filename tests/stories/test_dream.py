@@ -1,21 +1,38 @@
 """Stories of slow learning: what Dream reads, what it makes of it, and what it leaves alone."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from nanomem.agent.commands import DENIED
 from nanomem.entries import Entry
 from nanomem.errors import CannotStore, Refused, TellUser
 from nanomem.facts import MemoryFiles
+from nanomem.memory.undoing import restore
+from nanomem.memory.writer import MemoryWriter
 from nanomem.messages import Reply, Request, Sender, Usage
 from nanomem.records import Learnt
-from nanomem.spaces import Space
-from nanomem.testing import FakeHistory, FakeTool, FakeVersions, FakeWorkingFiles, calls, inbound, updates
+from nanomem.spaces import Space, Spaces
+from nanomem.testing import (
+    FakeChannel,
+    FakeClock,
+    FakeHistory,
+    FakeModel,
+    FakeTool,
+    FakeVersions,
+    FakeWorkingFiles,
+    calls,
+    inbound,
+    updates,
+)
+from nanomem.tools.stillness import Stillness
 from tests.stories.chat import Chat, Sleep, World, running
 from tests.stories.test_consolidation import SPACE, memory_in, saving
 from tests.stories.test_consolidation import world as awake
@@ -616,3 +633,392 @@ async def test_what_cannot_be_read_is_said_without_what_was_said() -> None:
             told = await asks(chat, "/status")
     assert "canary" not in told and "canary" not in str(await agent.diary.passed_over())
     assert not any("canary" in str(line) for line in logged)
+
+
+# --- what was taken out, and what is in conflict
+
+
+async def test_what_was_restored_away_stays_away_until_it_is_said_again() -> None:
+    """The same talk, archived later, does not bring it back; the person's own word does."""
+    mind = Sleeper({"memory_updates": ["Ann plays the cello in Leipzig."]})
+    agent = world(mind)
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        await tells(chat, "I play the cello in Leipzig")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 3).\nMEMORY.md: 1 in"
+        assert await asks(chat, "/dream-restore --version 2") == "Restored version 2 as version 4."
+        await archived(chat)
+        agent.clock.pass_time(60)
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+        assert await known(agent) == ["I like tea"]
+        agent.clock.pass_time(60)
+        await tells(chat, "by the way, I play the cello in Leipzig")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 5).\nMEMORY.md: 1 in"
+    assert await known(agent) == ["I like tea", "Ann plays the cello in Leipzig."]
+
+
+async def test_what_a_person_took_out_by_hand_stays_out() -> None:
+    """As if it had been restored away."""
+    mind = Sleeper({"memory_updates": ["Ann plays the cello in Leipzig."]})
+    made = FakeWorkingFiles()
+    agent = world(mind, files=made)
+    async with running(agent) as chat:
+        await tells(chat, "I play the cello in Leipzig and like tea")
+        await quiet(chat)
+        await asks(chat, "/dream")
+        made.files[SPACE.name]["memory/MEMORY.md"] = ""
+        await archived(chat)
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+    assert await known(agent) == []
+
+
+CONFLICT = "- Lives in Oslo\n- Lives in Rome <!-- contradicted -->\n- Likes tea\n"
+
+
+def conflicted(mind: Sleeper) -> World:
+    made = FakeWorkingFiles()
+    made.files[SPACE.name]["memory/MEMORY.md"] = CONFLICT
+    return world(mind, files=made)
+
+
+async def test_a_contradiction_is_settled_by_the_line_that_no_longer_holds() -> None:
+    """It goes, with the reason in the version; its rival stays as it is."""
+    mind = Sleeper({"outdated": [{"fact": "Lives in Rome", "reason": "moved to Oslo"}]}, without_marked)
+    agent = conflicted(mind)
+    await happened(agent, "They talked about tea.")
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 out"
+    assert await known(agent) == ["Lives in Oslo", "Likes tea"]
+    [*_, version] = await agent.versions.all(SPACE)
+    assert [line for line in version.lines if line.startswith("- Lives in Rome")]
+    assert "moved to Oslo" in "\n".join(version.lines)
+
+
+def without_marked(path: str, text: str, facts: Sequence[str], outdated: Sequence[str]) -> str:
+    return "\n".join([*(line for line in text.splitlines() if "contradicted" not in line), *facts]) + "\n"
+
+
+def without_mark(path: str, text: str, facts: Sequence[str], outdated: Sequence[str]) -> str:
+    return text.replace(" <!-- contradicted -->", "")
+
+
+async def test_a_contradiction_that_is_none_loses_its_mark() -> None:
+    """Both lines hold, and are facts like any other from then on."""
+    agent = conflicted(Sleeper(writes=without_mark))
+    await happened(agent, "They talked about tea.")
+    async with running(agent) as chat:
+        assert (await asks(chat, "/dream")).startswith("Learned (version 2).\nMEMORY.md")
+    assert await known(agent) == ["Lives in Oslo", "Lives in Rome", "Likes tea"]
+
+
+async def test_a_contradiction_is_not_settled_without_a_reason() -> None:
+    """What a model drops without a word is put back, with its mark."""
+    agent = conflicted(Sleeper(writes=without_marked))
+    await happened(agent, "They talked about tea.")
+    async with running(agent) as chat:
+        await asks(chat, "/dream")
+    assert sorted((await files(agent)).memory.splitlines()) == sorted(CONFLICT.splitlines())
+
+
+# --- a person with an editor
+
+
+async def test_what_a_person_writes_during_a_dream_is_kept() -> None:
+    """Both are there, the person's as a version by hand."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    made = FakeWorkingFiles()
+    made.files[SPACE.name]["memory/MEMORY.md"] = "- Likes tea\n"
+    agent = world(mind, files=made)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        agent.model.gate.clear()
+        await chat.says("/dream")
+        await chat.until_asked()
+        made.files[SPACE.name]["memory/MEMORY.md"] = "- Likes tea\n- Has a cat\n"
+        agent.model.gate.set()
+        await chat.until_answered()
+    assert sorted(await known(agent)) == ["Ann binds books.", "Has a cat", "Likes tea"]
+    assert [version.kind for version in await agent.versions.all(SPACE)] == ["manual", "manual", "Dream"]
+
+
+async def test_where_both_change_one_line_the_persons_stands() -> None:
+    """And the log says that somebody went first."""
+    fact = {"fact": "Ann lives in Rome.", "reason": "moved"}
+    mind = Sleeper({"memory_updates": ["Ann lives in Paris."], "outdated": [fact]})
+    made = FakeWorkingFiles()
+    made.files[SPACE.name]["memory/MEMORY.md"] = "- Ann lives in Rome.\n- Likes tea\n"
+    agent = world(mind, files=made)
+    await happened(agent, "Ann moved.")
+    with capture_logs() as logged:
+        async with running(agent) as chat:
+            agent.model.gate.clear()
+            await chat.says("/dream")
+            await chat.until_asked()
+            made.files[SPACE.name]["memory/MEMORY.md"] = "- Ann lives in Oslo.\n- Likes tea\n"
+            agent.model.gate.set()
+            await chat.until_answered()
+    assert await known(agent) == ["Ann lives in Oslo.", "Likes tea"]
+    assert [line["facts"] for line in logged if line["event"] == "memory.person_goes_first"] == [1]
+
+
+async def test_a_file_that_appears_during_a_first_dream_is_kept() -> None:
+    """As it stands, also where there was no version at all before."""
+    mind = Sleeper({"memory_updates": ["Lives in Paris"]})
+    made = FakeWorkingFiles()
+    agent = world(mind, files=made)
+    await happened(agent, "Ann moved.")
+    async with running(agent) as chat:
+        agent.model.gate.clear()
+        await chat.says("/dream")
+        await chat.until_asked()
+        made.files[SPACE.name]["memory/MEMORY.md"] = "# Mine\n\n- Likes tea\n"
+        agent.model.gate.set()
+        await chat.until_answered()
+    assert (await files(agent)).memory == "# Mine\n\n- Likes tea\n- Lives in Paris\n"
+    assert [version.kind for version in await agent.versions.all(SPACE)] == ["manual", "Dream"]
+
+
+# --- spaces
+
+OWNERS = Space("owner", Path("/nowhere/workspace"), Path("/nowhere/workspace"))
+GROUP = Spaces(Path("/nowhere")).of("fake:-1001")
+
+
+async def test_how_to_behave_is_the_owners_to_say() -> None:
+    """In another space SOUL.md is not written, nor is a model asked about it; the rest stays in that space."""
+    mind = Sleeper({"soul_updates": ["Be brief."], "memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
+    assert mind.files == ["memory/MEMORY.md"]
+    assert (await files(agent)).soul == ""
+    assert await agent.memory.read(OWNERS) == MemoryFiles()
+    assert (await agent.versions.all(OWNERS), await agent.history.dreamt(OWNERS)) == ((), 0)
+
+
+async def test_the_owner_says_how_to_behave() -> None:
+    """What was said in private with the owner becomes SOUL.md."""
+    mind = Sleeper({"soul_updates": ["Be brief."]})
+    agent = world(mind, channel=FakeChannel("terminal"))
+    async with running(agent) as chat:
+        chat.address = "terminal:local"
+        await tells(chat, "be brief from now on")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 2).\nSOUL.md: 1 in"
+    assert (await agent.memory.read(OWNERS)).soul == "- Be brief.\n"
+    assert "spaces/" not in str(await agent.versions.all(OWNERS))
+
+
+async def test_another_space_is_not_read() -> None:
+    """What is said in a group is learnt in the group's space alone, and the other way round."""
+    mind = Sleeper({"memory_updates": ["The boiler leaks."]})
+    agent = world(mind)
+    async with running(agent) as chat:
+        await tells(chat, "my private matter")
+        chat.address = "fake:-1001"
+        await tells(chat, "the boiler leaks")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
+    assert len(mind.batches) == 1 and "private" not in str(mind.dreamt)
+    assert (await files(agent), (await agent.memory.read(GROUP)).memory) == (MemoryFiles(), "- The boiler leaks.\n")
+
+
+@pytest.mark.parametrize("owner", [True, False])
+async def test_in_a_group_only_the_owner_goes_back(owner: bool) -> None:
+    """All may have it learn, and look; and everybody may in their own space."""
+    mind = Sleeper({"memory_updates": ["The boiler leaks."]})
+    agent = world(mind)
+    async with running(agent) as chat:
+        chat.address = "fake:-1001"
+        await tells(chat, "the boiler leaks", from_owner=owner)
+        await quiet(chat)
+        assert await tells(chat, "/dream", from_owner=owner) == "Learned (version 2).\nMEMORY.md: 1 in"
+        assert "boiler" in await tells(chat, "/dream-restore", from_owner=owner)
+        said = await tells(chat, "/dream-restore --version 1", from_owner=owner)
+        assert said == ("Restored version 1 as version 3." if owner else DENIED)
+        chat.address = "fake:43"
+        assert await tells(chat, "/dream", from_owner=owner) == "Nothing new to learn."
+        assert await tells(chat, "/dream-restore --version 1", from_owner=owner) == (
+            "Not restored: There is no version 1; there are none yet."
+        )
+
+
+async def test_the_owners_space_is_closed_to_others() -> None:
+    """Whoever gets there without being the owner neither learns nor looks."""
+    agent = world(Sleeper(), channel=FakeChannel("terminal"))
+    async with running(agent) as chat:
+        chat.address = "terminal:local"
+        for command in ("/dream", "/dream-log", "/dream-restore", "/dream-restore --version 1"):
+            assert await tells(chat, command, from_owner=False) == DENIED
+
+
+# --- commands
+
+
+class Absorbed(FakeModel):
+    """Whose Dreams take as long as `awake` is not set; it answers people meanwhile."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(*answers)
+        self.awake = asyncio.Event()
+        self.begun = 0
+
+    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
+        """See the port."""
+        if request.forced == "extract_facts":
+            self.begun += 1
+            await self.awake.wait()
+        return await super().ask(request, heard)
+
+
+async def test_a_dream_does_not_hold_up_the_chat() -> None:
+    """A message is answered while the model still reads."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    model = agent.model = Absorbed(*[mind] * 9)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await chat.says("/dream")
+        await chat.says("are you there?")
+        await chat.until_answered()
+        assert chat.hears == ["answer 1"] and model.begun == 1
+        model.awake.set()
+        await chat.until_answered(2)
+        assert chat.hears == ["answer 1", "Learned (version 2).\nMEMORY.md: 1 in"]
+
+
+async def test_two_dreams_at_once_are_one() -> None:
+    """The second waits, and finds nothing new."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await chat.says("/dream", "/dream")
+        await chat.until_answered(2)
+    assert sorted(chat.hears) == ["Learned (version 2).\nMEMORY.md: 1 in", "Nothing new to learn."]
+    assert len(mind.batches) == 1
+
+
+async def test_the_log_of_dreams_shows_what_was_learnt() -> None:
+    """The newest without a number, whatever came after it; any version with one."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream-log") == "Nothing was learnt in a Dream yet."
+        await asks(chat, "/dream")
+        await asks(chat, "/remember I like tea")
+        newest = await asks(chat, "/dream-log")
+        assert newest.startswith("2  2026-04-10 09:15  [Dream] Ann binds books.\n```\n+ Ann binds books.\n")
+        assert "+- Ann binds books." in newest
+        assert await asks(chat, "/dream_log 2") == newest
+        assert (await asks(chat, "/dream-log 3")).startswith("3  2026-04-10 09:15  [agent] I like tea\n")
+        assert await asks(chat, "/dream-log 9") == "There is no version 9; the newest one is 3."
+        assert await asks(chat, "/dream-log soon") == "A number is needed, not 'soon'."
+
+
+@pytest.mark.parametrize("spelled", ["--version 1", "—version 1", "–version 1", "version 1", "1", "--VERSION  1"])
+async def test_a_version_may_be_named_in_many_ways(spelled: str) -> None:
+    """Phones make one long dash of two."""
+    agent = world(Sleeper())
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        assert await asks(chat, f"/dream-restore {spelled}") == "Restored version 1 as version 3."
+        assert await asks(chat, f"/dream_restore {spelled}") == "Nothing to restore."
+    assert await known(agent) == []
+
+
+@pytest.mark.parametrize("wrong", ["--all", "--version", "--version 1 2", "yesterday", "--list 1 2", "--version=1"])
+async def test_what_restore_does_not_know_changes_nothing(wrong: str) -> None:
+    """It says what there is."""
+    agent = world(Sleeper())
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        said = await asks(chat, f"/dream-restore {wrong}")
+        assert said == "There is /dream-restore --list and /dream-restore --version N."
+    assert len(await agent.versions.all(SPACE)) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ("9", "There is no version 9; the newest one is 2."),
+        ("0", "There is no version 0; the newest one is 2."),
+        ("9" * 20, f"A number is needed, not '{'9' * 20}'."),
+        ("two", "A number is needed, not 'two'."),
+    ],
+)
+async def test_a_version_that_there_is_not_is_refused(number: str, said: str) -> None:
+    """With the newest there is."""
+    agent = world(Sleeper())
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        assert await asks(chat, f"/dream-restore --version {number}") == f"Not restored: {said}"
+    assert await known(agent) == ["I like tea"]
+
+
+async def test_the_list_has_pages() -> None:
+    """Twenty at a time, the newest first, also as `/dream-restore` alone."""
+    agent = world(Sleeper())
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream-restore") == "There are no versions yet."
+        for n in range(24):
+            await asks(chat, f"/remember I like tune {n}x")
+        first = (await asks(chat, "/dream-restore")).splitlines()
+        assert first[0] == "25  2026-04-10 09:15  [agent] I like tune 23x"
+        assert (len(first), first[-1]) == (21, "Older ones: /dream-restore --list 2")
+        assert (await asks(chat, "/dream-restore —list")).splitlines() == first
+        second = (await asks(chat, "/dream-restore --list 2")).splitlines()
+        assert (len(second), second[-1]) == (5, "1  2026-04-10 09:15  [manual] First version")
+        assert await asks(chat, "/dream-restore --list 3") == "There is no page 3; the last one is 2."
+
+
+async def test_the_cursor_stays_when_a_version_is_restored() -> None:
+    """What was read is not read again; what comes later is."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await asks(chat, "/dream")
+        assert await asks(chat, "/dream-restore --version 1") == "Restored version 1 as version 3."
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+        assert (await agent.history.dreamt(SPACE), len(mind.batches)) == (1, 1)
+        await happened(agent, "Later.", first=41)
+        await asks(chat, "/dream")
+    assert "Later." in mind.batches[-1] and "her work" not in mind.batches[-1]
+
+
+async def test_what_a_person_had_edited_is_a_version_before_a_restore() -> None:
+    """So that it can be had back, too."""
+    made = FakeWorkingFiles()
+    agent = world(Sleeper(), files=made)
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        made.files[SPACE.name]["memory/MEMORY.md"] += "- Has a cat\n"
+        assert await asks(chat, "/dream-restore --version 1") == "Restored version 1 as version 4."
+        assert await asks(chat, "/dream-restore --version 3") == "Restored version 3 as version 5."
+    assert await known(agent) == ["I like tea", "Has a cat"]
+
+
+async def test_each_of_thirty_versions_can_be_gone_back_to() -> None:
+    """To the letter, with edits by hand in between; and all that there was is still there."""
+    versions, made = FakeVersions(), FakeWorkingFiles()
+    memory = MemoryWriter(versions, made, FakeClock(), lambda space: None, Stillness())
+    text = made.files[SPACE.name]
+    for n in range(30):
+        text["memory/MEMORY.md"] = f"# Notes {n}\r\n\n" + "".join(f"*  Tune {m}x\n" for m in range(n % 7, n))
+        text["USER.md"] = f"- Is {n} years old\n" if n % 3 else ""
+        await memory.read(SPACE)
+    kept = list(versions.kept[SPACE.name])
+    assert len(kept) == 30
+    for version, wanted in kept:
+        text["memory/MEMORY.md"] += f"- Before {version.number}\n"
+        receipt = await restore(memory, versions, SPACE, version.number, {"Id": f"restore {version.number}"})
+        assert receipt and receipt.version and receipt.version.kind == "restore"
+        assert (text["USER.md"], text["memory/MEMORY.md"]) == (wanted.user, wanted.memory)
+        assert versions.kept[SPACE.name][-1][1] == wanted
+    assert versions.kept[SPACE.name][:30] == kept
+    assert len(versions.kept[SPACE.name]) == 90

@@ -45,6 +45,29 @@ async def test_stop_ends_all() -> None:
         await running
 
 
+async def test_nothing_begins_while_all_ends() -> None:
+    """What is still to be heard of is the Stop, not that somebody came too late."""
+    background, slow = Background(), asyncio.Event()
+
+    async def ends_slowly() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            await slow.wait()
+
+    running = asyncio.create_task(background.run())
+    await asyncio.sleep(0)
+    background.start("slow", ends_slowly())
+    stopped = background.start("one", fails(Stop("the disk is gone")))
+    assert stopped
+    await asyncio.wait([stopped])
+    await asyncio.sleep(0)
+    assert background.start("late", asyncio.sleep(0)) is None
+    slow.set()
+    with pytest.raises(Stop):
+        await running
+
+
 async def test_closing_waits_for_what_runs_and_begins_nothing_more() -> None:
     """Drained, not cut off."""
     background, free, done = Background(), asyncio.Event(), []
