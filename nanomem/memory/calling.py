@@ -32,6 +32,10 @@ class CallLimits:
     zone: tzinfo
 
 
+class DoesNotFit(TellUser):
+    """The call was too long for the model; with less in it, it may be answered."""
+
+
 class Caller:
     """Makes calls that have to be answered with one tool call."""
 
@@ -64,7 +68,7 @@ class Caller:
         spent: Callable[[Usage], None] = lambda usage: None,
     ) -> _T:
         """What the arguments mean; `spent` is told what the call cost. Raises TellUser for all that goes wrong with
-        it; its text says what."""
+        it; its text says what. One that was too long raises DoesNotFit."""
         size = await self._tokenizer.count(system + prompt + schema.text)
         request = Request(
             system=system,
@@ -96,4 +100,4 @@ class Caller:
                 return await self.asker.ask(replace(request, forced=None))
         except TooLong as error:
             self._calibration.too_small(self.asker.model.name)
-            raise TellUser(error.text) from error
+            raise DoesNotFit(error.text) from error

@@ -20,6 +20,7 @@ from nanomem.errors import CannotStore, OverLimit, Refused, TellUser
 from nanomem.extraction import Extracted, joined
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import CONTRADICTED
+from nanomem.memory.calling import DoesNotFit
 from nanomem.memory.drafting import draft
 from nanomem.memory.fitness import Fitness
 from nanomem.memory.known import known_now
@@ -131,8 +132,9 @@ class Dreamer:
     # --- phase 1
 
     async def _read(self, work: _Work, pieces: Sequence[Piece], room: int) -> None:
-        """Batch by batch, until all are read, one fails, or today's allowance ends."""
-        begun = await self._diary.attempts(work.space.name)
+        """Batch by batch, until all are read, one fails, or today's allowance ends. One that is too long for the model
+        is cut in two, and that is no failure."""
+        begun = {*await self._diary.attempts(work.space.name)}
         needed = await self._learner.needed(work.known)
         rest = list(pieces)
         while rest:
@@ -143,12 +145,16 @@ class Dreamer:
                 limit = self._learner.daily_tokens
                 work.reason = f"Today's limit of {limit:,} tokens for learning is reached; the rest waits."
                 return
-            if not await self._read_one(work, batch):
-                return
-            rest = rest[len(batch.pieces) :]
+            try:
+                if not await self._read_one(work, batch):
+                    return
+                rest = rest[len(batch.pieces) :]
+            except DoesNotFit:
+                room = batch.tokens // 2
+                begun.discard(batch.name)
 
     async def _read_one(self, work: _Work, batch: Batch) -> bool:
-        """False: it failed, and will be tried again in another run."""
+        """False: it failed, and will be tried again in another run. Raises DoesNotFit: less of it may be read."""
         read = _Read(batch, await self._diary.attempt(work.space.name, batch.name))
         if read.attempt > MOST_ATTEMPTS:
             return await self._passed_over(work, read, CUT_SHORT)
@@ -158,6 +164,10 @@ class Dreamer:
             text = await asyncio.to_thread(self._without_secrets, batch.text, said)
             read.found = await self._learner.extract(work.known, text, work.space.is_owners, work.spent)
         except TellUser as error:
+            if isinstance(error, DoesNotFit) and len(batch.pieces) > 1:
+                work.begun.remove(batch.name)
+                await self._diary.done(work.space.name, [batch.name])
+                raise
             return await self._failed(work, read, error)
         work.read.append(read)
         return True

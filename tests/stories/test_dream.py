@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from nanomem.agent.commands import DENIED
 from nanomem.entries import Entry
-from nanomem.errors import CannotStore, Refused, TellUser
+from nanomem.errors import CannotStore, Refused, TellUser, TooLong
 from nanomem.facts import MemoryFiles
 from nanomem.memory.undoing import restore
 from nanomem.memory.writer import MemoryWriter
@@ -379,6 +379,39 @@ async def test_a_failure_amid_others_leaves_what_was_read_before_it() -> None:
         assert await agent.history.dreamt(SPACE) == 1
         assert await asks(chat, "/dream") == "Learned (version 3).\nMEMORY.md: 2 in"
     assert await known(agent) == [f"Likes tune {n}x." for n in range(3)]
+
+
+async def test_what_is_too_long_for_the_model_is_cut_in_two() -> None:
+    """Until it fits: its size was only an estimate, and no entry is passed over for that, also not after a restart."""
+    mind = Sleeper(facts_of)
+
+    def narrow(request: Request) -> Reply:
+        if request.forced == "extract_facts" and request.messages[-1].text.count("fact: ") > 2:
+            raise TooLong("The context window is 8,192 tokens.")
+        return mind(request)
+
+    agent = world(mind)
+    agent.model.answers = [narrow] * 99
+    await happened(agent, *[f"fact: Likes tune {n}x." for n in range(9)])
+    await agent.diary.attempt(SPACE.name, "entries 1-9")
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 9 in"
+    assert [batch.count("fact: ") for batch in mind.batches] == [2, 2, 2, 2, 1]
+    assert (await agent.diary.attempts(SPACE.name), await agent.diary.passed_over()) == ({}, [])
+
+
+async def test_what_is_too_long_alone_fails() -> None:
+    """There is nothing to cut: after the third time it is passed over, and what comes behind it is read."""
+    mind = Sleeper(facts_of)
+    mind.troubles = [TooLong("The context window is 8,192 tokens.")] * 4
+    agent = world(mind)
+    await happened(agent, "fact: Likes tune 1x.", "fact: Likes tune 2x.")
+    async with running(agent) as chat:
+        for _ in range(2):
+            assert await asks(chat, "/dream") == "The context window is 8,192 tokens."
+        assert (await asks(chat, "/dream")).startswith("Learned (version 2).\nMEMORY.md: 1 in")
+        assert "Passed over: entries 1-1 " in await asks(chat, "/status")
+    assert await known(agent) == ["Likes tune 2x."]
 
 
 async def test_a_bug_counts_too() -> None:
