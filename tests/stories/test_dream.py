@@ -897,12 +897,12 @@ class Absorbed(FakeModel):
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
         self.awake = asyncio.Event()
-        self.begun = 0
+        self.absorbed = asyncio.Event()
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """See the port."""
         if request.forced == "extract_facts":
-            self.begun += 1
+            self.absorbed.set()
             await self.awake.wait()
         return await super().ask(request, heard)
 
@@ -917,7 +917,7 @@ async def test_a_dream_does_not_hold_up_the_chat() -> None:
         await chat.says("/dream")
         await chat.says("are you there?")
         await chat.until_answered()
-        assert chat.hears == ["answer 1"] and model.begun == 1
+        assert chat.hears == ["answer 1"] and model.absorbed.is_set()
         model.awake.set()
         await chat.until_answered(2)
         assert chat.hears == ["answer 1", "Learned (version 2).\nMEMORY.md: 1 in"]
@@ -1055,3 +1055,107 @@ async def test_each_of_thirty_versions_can_be_gone_back_to() -> None:
         assert versions.kept[SPACE.name][-1][1] == wanted
     assert versions.kept[SPACE.name][:30] == kept
     assert len(versions.kept[SPACE.name]) == 90
+
+
+# --- what else goes on meanwhile
+
+
+async def amid_a_dream(agent: World, *commands: str) -> Chat:
+    """These, while the model thinks about the first call of a Dream."""
+    model = agent.model = Absorbed(*agent.model.answers)
+    async with running(agent) as chat:
+        chat.number = 100
+        await chat.says("/dream")
+        await model.absorbed.wait()
+        for count, command in enumerate(commands, 1):
+            await chat.says(command)
+            await chat.until_answered(count)
+        model.awake.set()
+        await chat.until_answered(len(commands) + 1)
+        await chat.settled()
+    return chat
+
+
+async def test_what_is_remembered_during_a_dream_is_kept() -> None:
+    """Nobody waits for a Dream, and nobody's fact is lost over one."""
+    agent = world(Sleeper({"memory_updates": ["Ann binds books."]}))
+    await happened(agent, "Ann told of her work.")
+    chat = await amid_a_dream(agent, "/remember I like tea")
+    assert chat.hears[0] == "Saved (version 2): I like tea"
+    assert sorted(await known(agent)) == ["Ann binds books.", "I like tea"]
+
+
+async def test_what_is_restored_away_during_a_dream_does_not_come_back() -> None:
+    """The files that the model was shown had it still, and so has what it writes."""
+    agent = world(Sleeper({"memory_updates": ["Ann binds books."]}))
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        await asks(chat, "/remember I have a cat")
+    agent.channel.finished.clear()
+    chat = await amid_a_dream(agent, "/dream-restore --version 2")
+    assert "Restored version 2 as version 4." in chat.hears
+    assert sorted(await known(agent)) == ["Ann binds books.", "I like tea"]
+
+
+async def test_what_is_archived_during_a_dream_is_learnt_once() -> None:
+    """Talk that is read now and in an entry a moment later: the fact is there once, and all marks stand."""
+    mind = Sleeper({"memory_updates": ["Ann binds books in Leipzig."]})
+    agent = world(mind)
+    async with running(agent) as chat:
+        await tells(chat, MINE)
+    agent.clock.pass_time(3600)
+    agent.channel.finished.clear()
+    await amid_a_dream(agent, "/new")
+    async with running(agent) as chat:
+        chat.number = 200
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+        assert await agent.history.dreamt(SPACE) == 1
+    assert await known(agent) == [LEGIT]
+
+
+# --- what a model slips into a file
+
+
+async def test_what_was_not_asked_for_is_not_slipped_into_a_file() -> None:
+    """The second call is judged as the first: neither a pasted fact nor a secret gets in that way."""
+    slipped = ["Kestrel Marine dredged the harbour of Odense in 1987.", f"The key is {SECRETS['key']}"]
+
+    def sly(path: str, text: str, facts: Sequence[str], outdated: Sequence[str]) -> str:
+        return carefully(path, text, [*facts, *slipped], outdated)
+
+    mind = Sleeper({"memory_updates": [LEGIT]}, sly)
+    agent = world(mind)
+    async with running(agent) as chat:
+        pasted = "```\nThe harbour of Odense was dredged by Kestrel Marine in 1987\n```"
+        await tells(chat, f"{MINE} My key: {SECRETS['key']}\n{pasted}")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
+    assert await known(agent) == [LEGIT]
+    assert SECRETS["key"] not in str(await agent.versions.all(SPACE))
+
+
+async def test_a_file_that_a_model_empties_is_as_it_was() -> None:
+    """Each fact is put back; the version says so, and the person is told that nothing was learnt."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]}, lambda *given: "- Ann binds books.\n")
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        await asks(chat, "/remember I have a cat")
+        assert await asks(chat, "/dream") == "Learned (version 4).\nMEMORY.md: 1 in"
+    assert sorted(await known(agent)) == ["Ann binds books.", "I have a cat", "I like tea"]
+    [*_, version] = await agent.versions.all(SPACE)
+    assert {"= I like tea put back", "= I have a cat put back"} < {*version.lines}
+
+
+async def test_only_putting_back_is_nothing_new() -> None:
+    """Also when the command is run again."""
+    outdated = [{"fact": "I like tea", "reason": ""}]
+    mind = Sleeper({"outdated": outdated}, lambda *given: "")
+    agent = world(mind)
+    await happened(agent, "They talked.")
+    async with running(agent) as chat:
+        await asks(chat, "/remember I like tea")
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+    assert await known(agent) == ["I like tea"]
