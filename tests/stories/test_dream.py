@@ -692,6 +692,22 @@ async def test_what_was_restored_away_stays_away_until_it_is_said_again() -> Non
     assert await known(agent) == ["I like tea", "Ann plays the cello in Leipzig."]
 
 
+async def test_what_was_said_again_is_learnt_with_what_was_said_before() -> None:
+    """Where one entry tells of both, the newer word counts."""
+    mind = Sleeper({"memory_updates": ["Ann plays the cello in Leipzig."]})
+    agent = world(mind)
+    async with running(agent) as chat:
+        await tells(chat, "I play the cello in Leipzig")
+        await quiet(chat)
+        await asks(chat, "/dream")
+        await asks(chat, "/dream-restore --version 1")
+        agent.clock.pass_time(60)
+        await tells(chat, "I do play the cello in Leipzig")
+        await archived(chat)
+        assert await asks(chat, "/dream") == "Learned (version 4).\nMEMORY.md: 1 in"
+    assert await known(agent) == ["Ann plays the cello in Leipzig."]
+
+
 async def test_what_a_person_took_out_by_hand_stays_out() -> None:
     """As if it had been restored away."""
     mind = Sleeper({"memory_updates": ["Ann plays the cello in Leipzig."]})
@@ -1031,6 +1047,7 @@ async def test_what_a_person_had_edited_is_a_version_before_a_restore() -> None:
     async with running(agent) as chat:
         await asks(chat, "/remember I like tea")
         made.files[SPACE.name]["memory/MEMORY.md"] += "- Has a cat\n"
+        assert (await asks(chat, "/dream-restore --list")).startswith("3  2026-04-10 09:15  [manual] Has a cat\n")
         assert await asks(chat, "/dream-restore --version 1") == "Restored version 1 as version 4."
         assert await asks(chat, "/dream-restore --version 3") == "Restored version 3 as version 5."
     assert await known(agent) == ["I like tea", "Has a cat"]

@@ -241,10 +241,11 @@ async def test_talk_costs_nothing_of_what_learning_may() -> None:
     mind = Sleeper(facts_of)
     agent = timed(mind, Sleep(tokens=20_000))
     await agent.meter.spend("2026-04-10", Usage(10**6, 10**6))
+    await agent.meter.spend("2026-04-10", COST, "dream")
     await happened(agent, "fact: Likes tune 1x.")
     async with running(agent) as chat:
         assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
-    assert await agent.meter.spent("2026-04-10", "dream") == COST + COST
+    assert await agent.meter.spent("2026-04-10", "dream") == COST + COST + COST
 
 
 # --- zones
