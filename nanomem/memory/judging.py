@@ -13,13 +13,15 @@ from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import Merged, changes, merge
 from nanomem.ports import LARGEST_FILE, Change
 from nanomem.versions import Removal, Verdict, Version, headline, line, message
-from nanomem.wording import contradicts, gist, same
+from nanomem.wording import contradicts, gist, names, overlap, same
 
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 LEARNT = ("consolidation", "Dream")
 """Kinds of change that answer nobody: what they would have dropped is a version, so that a person sees it. Their
 texts are a model's whole answer, which may have talk around it."""
+_OF_ONE_LINE = 0.3
+"""The share of words of a new fact that takes the place of another: "Lives in Rome" and "Lives in Paris"."""
 _WITH_FORM = ("manual", "restore")
 """Kinds of change whose texts are taken to the letter: a person's, and those of an earlier version."""
 
@@ -45,19 +47,26 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
         return Merged(files, changes(_each(_plain, current), _each(_plain, files), change.reason))
     before, wanted, now = (_each(_plain, texts) for texts in (base, proposal, current))
     if change.kind in LEARNT and before != now:
-        wanted = yielding(before, wanted, now)
+        wanted = yielding(before, wanted, now, change.removed)
     removed = [*change.removed, *(Removal(fact, change.reason) for fact in _dropped(before, wanted) if change.reason)]
     merged = merge(before, wanted, now, removed, has_talk=change.kind in LEARNT)
     form = _each(lambda text, other: text or other, current, proposal)
     return Merged(_each(_shaped, merged.files, form), merged.verdicts)
 
 
-def yielding(base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles) -> MemoryFiles:
+def yielding(base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
     """The proposal without the new facts that give another value to what a person has changed or taken out since
     `base`: where both changed one line, the person's stands."""
-    old, now = _facts(base), _facts(current)
-    changed = [gist(fact) for fact in old.keys() - now.keys()]
-    return screened(base, proposal, lambda fact: any(contradicts(gist(fact), other) for other in changed))
+    changed = [gist(fact) for fact in _facts(base).keys() - _facts(current).keys()]
+    replaced = [fact for fact in changed if any(names(gist(removal.fact), fact) for removal in removed)]
+
+    def gives_way(text: str) -> bool:
+        its = gist(text)
+        return any(contradicts(its, fact) for fact in changed) or any(
+            overlap(its, fact) >= _OF_ONE_LINE for fact in replaced
+        )
+
+    return screened(base, proposal, gives_way)
 
 
 def given_way(base: MemoryFiles, proposal: MemoryFiles, result: MemoryFiles) -> int:
