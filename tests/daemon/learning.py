@@ -7,6 +7,7 @@ its heading, `## Current ...`, and the next one that is none of the file's own.
 import json
 import re
 import subprocess
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ class Lesson:
         return [fact for facts in self.updates.values() for fact in facts]
 
 
-class Scholar:
+class Scholar(ABC):
     """Makes the three calls of learning; a mishap that is queued for a call comes instead of the next such answer.
 
     `calls` are the learning calls it was asked for, `spent` what they took in tokens as the provider counts them,
@@ -128,17 +129,17 @@ class Scholar:
         """The answer to what a person said last."""
         return "Fine."
 
+    @abstractmethod
     def saved(self, text: str) -> Lesson:
         """What a conversation comes to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def extracted(self, text: str) -> Lesson:
         """What is to be learnt from history entries or from conversations."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wanted(self, name: str, text: str) -> tuple[list[str], list[Json]]:
         """Which facts a request wants to be added to a file, and which to be removed."""
-        raise NotImplementedError
 
     def delay_s(self, call: str) -> float:
         return 0.0

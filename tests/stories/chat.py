@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -140,6 +140,19 @@ class Chat:
         self.number += len(texts)
         sent = [inbound(text, n, self.address, name) for n, text in enumerate(texts, first)]
         await self.bus.take("fake", updates(sent), offset=self.number + 1)
+
+    async def asks(self, *texts: str, address: str = "fake:42", owner: bool = True) -> list[str]:
+        """What is answered to these, one after the other."""
+        channels = {channel.name: channel for channel in (self.world.channel, *self.world.channels)}
+        channel = channels[address.partition(":")[0]]
+        assert isinstance(channel, FakeChannel)
+        wanted = len(channel.finished)
+        for text in texts:
+            self.number, wanted = self.number + 1, wanted + 1
+            message = replace(inbound(text, self.number, address), from_owner=owner)
+            await self.bus.take(channel.name, updates([message]))
+            await channel.until(partial(lambda channel, count: len(channel.finished) >= count, channel, wanted))
+        return channel.screen(address)[-len(texts) :]
 
     @property
     def hears(self) -> list[str]:

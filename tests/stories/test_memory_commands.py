@@ -1,7 +1,6 @@
 """What people ask of the memory in a chat, and what they are told."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from nanomem.errors import CannotStore
 from nanomem.memory.commands import LONGEST, MemoryCommands
 from nanomem.memory.writer import MemoryWriter
 from nanomem.spaces import Space, Spaces
-from nanomem.testing import FakeChannel, FakeClock, FakeModel, FakeVersions, FakeWorkingFiles, inbound, updates
+from nanomem.testing import FakeChannel, FakeClock, FakeModel, FakeVersions, FakeWorkingFiles, inbound
 from nanomem.tools.stillness import Stillness
 from tests.stories.chat import Chat, World, running
 
@@ -34,21 +33,7 @@ def world(files: FakeWorkingFiles) -> World:
 
 
 async def asks(chat: Chat, *texts: str, address: str = ANNS, owner: bool = True) -> list[str]:
-    """What is answered to these, one after the other."""
-    channels = {channel.name: channel for channel in (chat.world.channel, *chat.world.channels)}
-    channel = channels[address.partition(":")[0]]
-    assert isinstance(channel, FakeChannel)
-    wanted = len(channel.finished)
-    for text in texts:
-        chat.number, wanted = chat.number + 1, wanted + 1
-        message = replace(inbound(text, chat.number, address), from_owner=owner)
-        await chat.bus.take(channel.name, updates([message]))
-        await channel.until(partial(_has_answered, channel, wanted))
-    return channel.screen(address)[-len(texts) :]
-
-
-def _has_answered(channel: FakeChannel, count: int) -> bool:
-    return len(channel.finished) >= count
+    return await chat.asks(*texts, address=address, owner=owner)
 
 
 async def test_a_fact_is_kept_and_found_again(world: World, files: FakeWorkingFiles) -> None:

@@ -1,9 +1,7 @@
 """A skill's life: the agent drafts it, the owner takes it in, a word calls for it."""
 
 import json
-from dataclasses import replace
 from datetime import UTC
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,21 +43,7 @@ def put(folder: Path, name: str, text: str = TEA) -> None:
 
 
 async def asks(chat: Chat, *texts: str, address: str = OWNERS, owner: bool = True) -> list[str]:
-    """What is answered to these, one after the other."""
-    channels = {channel.name: channel for channel in (chat.world.channel, *chat.world.channels)}
-    channel = channels[address.partition(":")[0]]
-    assert isinstance(channel, FakeChannel)
-    wanted = len(channel.finished)
-    for text in texts:
-        chat.number, wanted = chat.number + 1, wanted + 1
-        message = replace(inbound(text, chat.number, address), from_owner=owner)
-        await chat.bus.take(channel.name, updates([message]))
-        await channel.until(partial(_has_answered, channel, wanted))
-    return channel.screen(address)[-len(texts) :]
-
-
-def _has_answered(channel: FakeChannel, count: int) -> bool:
-    return len(channel.finished) >= count
+    return await chat.asks(*texts, address=address, owner=owner)
 
 
 async def test_from_a_draft_to_the_prompt(world: World, own: Path) -> None:
