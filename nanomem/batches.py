@@ -6,7 +6,7 @@ Nothing is cut off; what is too large for one call goes into one alone.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from nanomem.entries import Entry, for_people
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage
@@ -45,14 +45,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one call reads."""
+    """What one call reads: entries, or talk."""
 
     pieces: tuple[Piece, ...]
 
     @property
     def name(self) -> str:
-        """Which pieces these are, for people: `entries 3-7, telegram:42 messages 1-12`."""
+        """Which pieces these are, for people: `entries 3-7`, or `telegram:42 messages 1-12, terminal:local ...`."""
         return ", ".join(_names(self.pieces))
+
+    @property
+    def key(self) -> str:
+        """What stays the same of it when it is read again: talk may have gone on meanwhile."""
+        first = self.pieces[0]
+        return f"{first.entry.session} messages {first.entry.first}{_part(first)}" if first.is_talk else self.name
 
     @property
     def text(self) -> str:
@@ -63,6 +69,20 @@ class Batch:
     def tokens(self) -> int:
         """The size of its text."""
         return sum(piece.tokens for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """All that is new in a space, and `covered`: entries, by cursor, that tell of nothing but talk that was read."""
+
+    pieces: Sequence[Piece]
+    covered: frozenset[int] = frozenset()
+
+    def read_through(self, done: int) -> int:
+        """The newest entry before which none is unread once so many pieces are done; 0 for none."""
+        still = min((piece.entry.cursor for piece in self.pieces[done:] if not piece.is_talk), default=None)
+        cursors = {piece.entry.cursor for piece in self.pieces[:done]} | self.covered
+        return max((cursor for cursor in cursors if still is None or cursor < still), default=0)
 
 
 def in_full(entry: Entry, zone: tzinfo) -> str:
@@ -111,11 +131,11 @@ def heard(pieces: Sequence[Piece]) -> list[Stretch]:
 
 
 def next_batch(pieces: Sequence[Piece], room: int, begun: Collection[str]) -> Batch | None:
-    """As many pieces, from the first on, as fit into the room, at least one; just those of a batch that was begun
-    before and not done. None: there are no pieces."""
+    """As many pieces of the kind of the first as fit into the room, at least one; just those of a batch of entries that
+    was begun before and not done. None: there are no pieces."""
     size, fitting = 0, 0
-    for count, piece in enumerate(pieces, 1):
-        if begun and (batch := Batch(tuple(pieces[:count]))).name in begun:
+    for count, piece in enumerate(takewhile(lambda piece: piece.is_talk == pieces[0].is_talk, pieces), 1):
+        if begun and not piece.is_talk and (batch := Batch(tuple(pieces[:count]))).key in begun:
             return batch
         size += piece.tokens
         if size <= room or not fitting:

@@ -36,7 +36,8 @@ from nanomem.wiring import Core, Ground, core, ground, telegram
 
 log = structlog.get_logger()
 
-STOP_WITHIN_S = 30.0
+STOP_WITHIN_S = 27.0
+"""Seconds that what runs has to end; with all else that is to be closed it stays below the 30 that are promised."""
 WARM_UP_AFTER_S = 0.3
 TABLES = (inbox.TABLES, counters.TABLES, pairing.TABLES, diary.TABLES)
 
@@ -73,6 +74,7 @@ class Daemon:
                     task.cancel()
                 self.bus.close()
                 self.core.background.close()
+                self.core.dreams.stop()
                 await asyncio.wait([answering, behind], timeout=STOP_WITHIN_S)
                 for task in (answering, behind, serving):
                     task.cancel()
@@ -129,7 +131,8 @@ async def assembled(
         files = ReceivedFiles(home.state / "incoming")
         after_turn = parts.consolidator.after_turn
         answering = Answering(box, parts.conversations, parts.runner, deliveries, files, clock, after_turn)
-        loop = AgentLoop(bus, parts.commands, answering, deliveries, clock, settings.agents.defaults.budget // 2)
+        room = settings.agents.defaults.budget // 2
+        loop = AgentLoop(bus, parts.commands, answering, deliveries, clock, room, parts.traffic)
         yield Daemon(bus, loop, terminal, tuple(outside), parts, base.pusher, partial(_catch_up, base, door, parts))
 
 

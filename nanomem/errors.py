@@ -6,7 +6,8 @@
     ├── TooLong             shorten the request, then ask once more
     ├── ShowModel           give the text to the model as the tool's result
     ├── TellUser            tell the person and end the turn; asking again may help
-    │   └── CannotForce     ask once more without forcing a tool
+    │   ├── CannotForce     ask once more without forcing a tool
+    │   └── NotNow          do not hold it against what was asked
     ├── Refused             what was asked can never be done: do not try again
     │   └── Gone            the message to edit is no more: send another in its place
     ├── CannotStore         nothing was written: acknowledge nothing, try again when the disk is well
@@ -49,8 +50,8 @@ class TellUser(NanomemError):
     """The turn cannot go on; the text tells the person why and what to do."""
 
 
-class OverLimit(TellUser):
-    """A limit that the owner has set is reached: nothing was asked."""
+class NotNow(TellUser):
+    """Nothing is wrong with what was asked: a limit of the owner's is reached, or the provider does not let us in."""
 
 
 class CannotForce(TellUser):

@@ -87,7 +87,7 @@ def updated(file: str, raw: str) -> tuple[str, tuple[Removal, ...]]:
     schema = tool_schema("update_file", "", {"path": "", "content": ""}, removed=LOOSE)
     given = check_arguments(schema, raw)
     if given["path"].strip().removeprefix("./") != file:
-        raise ShowModel(f"`path` can only be {file}.")
+        raise ShowModel(f"The model answered for another file than {file}.")
     if len(given["content"]) > LONGEST:
         raise ShowModel(f"What {file} shall be is longer than {LONGEST:,} characters.")
     return given["content"], removals_in(given.get("removed", ()))

@@ -273,7 +273,8 @@ class Meter(Protocol):
 class Run:
     """The receipt of one Dream: what it read (history entries, and messages that are in no entry yet), what it cost,
     what became of the facts, and how many of those proposed were not fit to be learnt. `version` is None where
-    nothing changed; `reason` is why it stopped before its end, empty if it did not."""
+    nothing changed; `reason` is why it stopped before its end, empty if it did not. `drafted` are the skills it has
+    proposed, which is told once and not kept."""
 
     space: str
     at: datetime
@@ -286,6 +287,7 @@ class Run:
     refused: int = 0
     version: int | None = None
     reason: str = ""
+    drafted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,9 @@ def understood(schema: ToolSchema, raw: str) -> Distilled:
 
 
 def removals_in(items: Sequence[Any]) -> tuple[Removal, ...]:
-    """What shall go, of a list of objects with `fact` and `reason`."""
-    return tuple(Removal(found.get("fact", ""), found.get("reason", "")) for found in texts(items, ("fact", "reason")))
+    """What shall go, of a list of objects with `fact` and `reason`; a fact may be quoted with the mark behind it."""
+    found = texts(items, ("fact", "reason"))
+    return tuple(Removal(_COMMENT.sub("", one.get("fact", "")).strip(), one.get("reason", "")) for one in found)
 
 
 def _loosened(schema: ToolSchema) -> ToolSchema:

@@ -16,6 +16,7 @@ from nanomem.agent.conversation import Conversations
 from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.skill_commands import commands as skill_commands
 from nanomem.agent.toolbox import Toolbox
+from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import Runner
 from nanomem.budget import Calibration
 from nanomem.cron import next_after
@@ -115,6 +116,7 @@ class Core:
     consolidator: Consolidator
     background: Background
     dreams: Dreams
+    traffic: Traffic
 
 
 def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: Diary) -> Core:
@@ -139,10 +141,10 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
     daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
     asker = Asker(_model(ground, defaults.model), meter, clock, timezone, daily)
     conversations = Conversations(space_of, ground.logs, tokenizer, clock)
-    background = Background()
+    background, traffic = Background(), Traffic(clock)
 
     frame = _Frame(ground, meter, templates, tokenizer, skills, asker.model, conversations, background)
-    dreams = _dreams(frame, diary)
+    dreams = _dreams(frame, diary, traffic)
     consolidator = _consolidator(frame, prompter, dreams)
 
     rounds = defaults.max_tool_iterations
@@ -156,7 +158,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
         *skill_commands(skills, space_of),
     )
     commands = Commands(conversations, prompter, asker, memory.memory, more, dreaming.status)
-    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background, dreams)
+    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background, dreams, traffic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +195,11 @@ def _consolidator(frame: _Frame, prompter: Prompter, dreams: Dreams) -> Consolid
     return Consolidator(_when(settings), frame.model.name, prompter, decisions, frame.background, dreams.written)
 
 
-def _dreams(frame: _Frame, diary: Diary) -> Dreams:
+def _dreams(frame: _Frame, diary: Diary, traffic: Traffic) -> Dreams:
     ground, memory = frame.ground, frame.ground.memory
     given, clock = ground.settings.agents.dream, ground.clock
     caller = frame.caller(given.model, 0, "dream")  # a run that has begun is ended: it minds its allowance itself
-    learner = Learner(caller, frame.templates, frame.tokenizer, clock, given.daily_token_limit)
+    learner = Learner(caller, frame.templates, frame.tokenizer, clock, given.daily_token_limit, traffic.calm)
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(memory.history, ground.logs, frame.conversations, frame.tokenizer, clock, quiet, memory.zone)
     dreamer = Dreamer(memory.memory, memory.versions, unread, learner, diary, frame.skills, secrets_in)

@@ -10,7 +10,7 @@ from datetime import tzinfo
 import structlog
 
 from nanomem.agent.patience import patiently
-from nanomem.errors import CannotStore, OverLimit, TellUser, TryLater
+from nanomem.errors import CannotStore, NotNow, TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
 from nanomem.ports import Clock, Meter, Model, Purpose
 
@@ -54,7 +54,7 @@ class Asker:
         return await self._meter.spent(self.today, purpose)
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
-        """The answer. Raises TooLong, OverLimit, and TellUser for all that asking again at once cannot mend."""
+        """The answer. Raises TooLong, NotNow, and TellUser for all that asking again at once cannot mend."""
         await self._check_limits()
         try:
             async for attempt in patiently(self._clock, "model", ATTEMPTS, LONGEST_HINT_S):
@@ -71,9 +71,9 @@ class Asker:
         return reply
 
     async def _check_limits(self) -> None:
-        """Raises OverLimit where one is reached."""
+        """Raises NotNow where one is reached."""
         limits = self._limits
         if limits.tokens and limits.tokens <= (await self.spent_today(limits.purpose)).tokens:
-            raise OverLimit(f"Today's limit of {limits.tokens:,} tokens is reached. It starts anew at midnight.")
+            raise NotNow(f"Today's limit of {limits.tokens:,} tokens is reached. It starts anew at midnight.")
         if limits.cost_usd and limits.cost_usd <= (await self.spent_today()).cost_usd:
-            raise OverLimit(f"Today's limit of ${limits.cost_usd:.2f} is reached. It starts anew at midnight.")
+            raise NotNow(f"Today's limit of ${limits.cost_usd:.2f} is reached. It starts anew at midnight.")

@@ -15,6 +15,7 @@ from nanomem.agent.answering import BUG, Answering, turn_id
 from nanomem.agent.commands import Commands
 from nanomem.agent.delivery import Deliveries
 from nanomem.agent.together import StopScope, unwrapped
+from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import DISK
 from nanomem.bus import Bus, Lane
 from nanomem.errors import CannotStore, Refused, Stop, TryLater
@@ -34,7 +35,7 @@ Work = Callable[[], Awaitable[None]]
 class AgentLoop:
     """Serves lanes until the bus is closed. Cancelled, it parks what runs: the next start goes on there.
 
-    `batch_room` is how many characters of text one turn takes on at once.
+    `batch_room` is how many characters of text one turn takes on at once; `traffic` is told who is being served.
     """
 
     bus: Bus
@@ -43,6 +44,7 @@ class AgentLoop:
     deliveries: Deliveries
     clock: Clock
     batch_room: int
+    traffic: Traffic
 
     async def run(self) -> None:
         """Returns once the bus is closed and what runs has ended. Raises Stop."""
@@ -67,7 +69,8 @@ class AgentLoop:
         try:
             if batch := await self._batch(lane):
                 work, give_up = partial(self._handle, lane, batch, scope), partial(self._fail, lane, batch)
-                await self._guarded(lane, turn_id(batch), work, give_up)
+                with self.traffic.serving():
+                    await self._guarded(lane, turn_id(batch), work, give_up)
         finally:
             lane.stop = None
 

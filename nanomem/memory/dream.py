@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import structlog
 
-from nanomem.batches import Batch, Piece, heard, next_batch
-from nanomem.errors import CannotStore, OverLimit, Refused, TellUser
+from nanomem.batches import Batch, News, Piece, heard, next_batch
+from nanomem.errors import CannotStore, NotNow, Refused, TellUser
 from nanomem.extraction import Extracted, joined
 from nanomem.facts import MemoryFiles, facts
 from nanomem.ledger import CONTRADICTED
@@ -29,6 +29,8 @@ from nanomem.memory.unread import Unread
 from nanomem.memory.why import own
 from nanomem.messages import Usage
 from nanomem.ports import Change, Diary, Memory, PassedOver, Receipt, Run, Skills, Versions
+from nanomem.proposal import edited
+from nanomem.records import Edit
 from nanomem.session import Said
 from nanomem.spaces import Space
 from nanomem.versions import Removal, Version, of_messages
@@ -38,36 +40,40 @@ log = structlog.get_logger()
 
 MOST_ATTEMPTS = 3
 MASK = "[secret]"
-CUT_SHORT = "nanomem ended, or met a bug, each time while it was read"
+LEARNING = "what was read"
+"""Names the attempt to make one change of all that was read, which is no single batch's."""
+CUT_SHORT = "nanomem ended, or met a bug, each time it came to that"
 
 
 @dataclass(slots=True)
 class _Read:
-    """A batch that has been begun: what it has to teach, None where it is passed over."""
+    """A batch that is done with, and what it has to teach; None where it was passed over."""
 
     batch: Batch
-    attempt: int
-    found: Extracted | None = None
+    found: Extracted | None
 
 
 @dataclass(slots=True)
 class _Work:
-    """One run while it goes on: what is known, at which versions, and what was read, which is not read again."""
+    """One run while it goes on: what is known, at which versions; what is new, and what of that was read. `begun` is
+    the attempt that goes on, `drafted` the skills it has proposed."""
 
     space: Space
     at: datetime
     known: MemoryFiles
     versions: Sequence[Version]
+    news: News
     read: list[_Read] = field(default_factory=list)
-    begun: list[str] = field(default_factory=list)
+    begun: str | None = None
     usage: Usage = field(default_factory=Usage)
     refused: int = 0
+    drafted: Sequence[str] = ()
     reason: str = ""
 
     @property
-    def pieces(self) -> list[Piece]:
-        """All that is done with."""
-        return [piece for read in self.read for piece in read.batch.pieces]
+    def done(self) -> int:
+        """How many pieces are done with: the first of all."""
+        return sum(len(read.batch.pieces) for read in self.read)
 
     @property
     def taught(self) -> list[Piece]:
@@ -110,34 +116,45 @@ class Dreamer:
         attempt."""
         known, versions = await known_now(self._memory, self._versions, space)
         await self._unread.catch_up(space, versions)
-        work = _Work(space, at, own(space, known), versions)
-        room = await self._learner.room(work.known)
-        pieces = await self._unread.pieces(space, versions, room, self._veiled)
-        if not pieces:
+        known = own(space, known)
+        room = await self._learner.room(known)
+        work = _Work(space, at, known, versions, await self._unread.news(space, versions, room, self._veiled))
+        if not work.news.pieces:
+            await self._unread.mark(space, work.news, 0)
             return None
-        log.info("dream.started", space=space.name, pieces=len(pieces))
+        log.info("dream.started", space=space.name, pieces=len(work.news.pieces))
         try:
-            await self._read(work, pieces, room)
+            await self._read(work, room)
             receipt = await self._learn(work, inbound)
-            await self._unread.mark(space, work.pieces)
+            await self._unread.mark(space, work.news, work.done)
         except (asyncio.CancelledError, CannotStore, Refused):
-            await self._diary.give_back(space.name, work.begun)
+            await self._take_back(work)
             raise
-        await self._diary.done(space.name, [read.batch.name for read in work.read])
+        await self._diary.done(space.name, [LEARNING])
         run = _receipt(work, receipt)
         await self._diary.note(run)
         log.info("dream.finished", **_told(run))
         return run
 
+    async def _begin(self, work: _Work, what: str) -> bool:
+        """Counts an attempt before it is made; False: there were too many, which ended nanomem or met a bug."""
+        work.begun = what
+        return await self._diary.attempt(work.space.name, what) <= MOST_ATTEMPTS
+
+    async def _take_back(self, work: _Work) -> None:
+        """The attempt that goes on ends for no fault of what was to be read."""
+        if work.begun:
+            await self._diary.give_back(work.space.name, [work.begun])
+        work.begun = None
+
     # --- phase 1
 
-    async def _read(self, work: _Work, pieces: Sequence[Piece], room: int) -> None:
+    async def _read(self, work: _Work, room: int) -> None:
         """Batch by batch, until all are read, one fails, or today's allowance ends. One that is too long for the model
         is cut in two, and that is no failure."""
         begun = {*await self._diary.attempts(work.space.name)}
         needed = await self._learner.needed(work.known)
-        rest = list(pieces)
-        while rest:
+        while rest := work.news.pieces[work.done :]:
             left = await self._learner.left_today()
             batch = next_batch(rest, room if left is None else min(room, left - needed), begun)
             assert batch is not None
@@ -148,28 +165,55 @@ class Dreamer:
             try:
                 if not await self._read_one(work, batch):
                     return
-                rest = rest[len(batch.pieces) :]
             except DoesNotFit:
                 room = batch.tokens // 2
-                begun.discard(batch.name)
+                begun.discard(batch.key)
 
     async def _read_one(self, work: _Work, batch: Batch) -> bool:
         """False: it failed, and will be tried again in another run. Raises DoesNotFit: less of it may be read."""
-        read = _Read(batch, await self._diary.attempt(work.space.name, batch.name))
-        if read.attempt > MOST_ATTEMPTS:
-            return await self._passed_over(work, read, CUT_SHORT)
-        work.begun.append(batch.name)
+        if not await self._begin(work, batch.key):
+            return await self._pass_over(work, batch, CUT_SHORT)
         said = await self._unread.said(work.space, batch.pieces)
+        text = await asyncio.to_thread(self._without_secrets, batch.text, said)
         try:
-            text = await asyncio.to_thread(self._without_secrets, batch.text, said)
-            read.found = await self._learner.extract(work.known, text, work.space.is_owners, work.spent)
+            found = await self._learner.extract(work.known, text, work.space.is_owners, work.spent)
+        except NotNow as error:
+            await self._take_back(work)
+            work.reason = error.text
+            return False
         except TellUser as error:
             if isinstance(error, DoesNotFit) and len(batch.pieces) > 1:
-                work.begun.remove(batch.name)
-                await self._diary.done(work.space.name, [batch.name])
+                await self._diary.done(work.space.name, [batch.key])
                 raise
-            return await self._failed(work, read, error)
-        work.read.append(read)
+            return await self._failed(work, batch, error.text)
+        await self._diary.done(work.space.name, [batch.key])
+        work.begun = None
+        work.read.append(_Read(batch, found))
+        return True
+
+    async def _failed(self, work: _Work, batch: Batch, reason: str) -> bool:
+        """Whether it is passed over, and so is done with."""
+        work.begun, work.reason = None, reason
+        attempts = (await self._diary.attempts(work.space.name)).get(batch.key, 0)
+        log.warning("dream.failed", space=work.space.name, batch=batch.name, attempt=attempts)
+        log.debug("dream.reason", space=work.space.name, reason=reason)  # it may quote what was said
+        if attempts < MOST_ATTEMPTS:
+            return False
+        if work.taught:  # is learnt first; then the next run comes to it again, and knows why it fails
+            await self._diary.give_back(work.space.name, [batch.key])
+            return False
+        return await self._pass_over(work, batch, reason)
+
+    async def _pass_over(self, work: _Work, batch: Batch, reason: str) -> bool:
+        """It will not be read again. Where something before it is yet to be learnt, that comes first: False."""
+        work.begun, work.reason = None, f"Passed over {batch.name}: {reason}"
+        if work.taught:
+            return False
+        await self._diary.pass_over(PassedOver(work.space.name, batch.name, reason, work.at))
+        log.error("dream.passed_over", space=work.space.name, batch=batch.name)
+        work.read.append(_Read(batch, None))
+        await self._unread.mark(work.space, work.news, work.done)
+        await self._diary.done(work.space.name, [batch.key])
         return True
 
     def _without_secrets(self, text: str, said: Sequence[Said]) -> str:
@@ -179,24 +223,6 @@ class Dreamer:
     def _veiled(self, said: Sequence[Said]) -> list[Said]:
         return [replace(one, content=_masked(one.content, self._secrets_in(one.content))) for one in said]
 
-    async def _failed(self, work: _Work, read: _Read, error: TellUser) -> bool:
-        """Whether it is passed over, and so is done with. A limit of the owner's is no failure of the batch."""
-        work.reason = reason = error.text
-        if isinstance(error, OverLimit):
-            await self._diary.give_back(work.space.name, [read.batch.name])
-            return False
-        log.warning("dream.failed", space=work.space.name, batch=read.batch.name, attempt=read.attempt)
-        log.debug("dream.reason", space=work.space.name, reason=reason)  # it may quote what was said
-        return read.attempt >= MOST_ATTEMPTS and await self._passed_over(work, read, reason)
-
-    async def _passed_over(self, work: _Work, read: _Read, reason: str) -> bool:
-        await self._diary.pass_over(PassedOver(work.space.name, read.batch.name, reason, work.at))
-        log.error("dream.passed_over", space=work.space.name, batch=read.batch.name)
-        read.found = None
-        if read not in work.read:
-            work.read.append(read)
-        return True
-
     # --- phase 2
 
     async def _learn(self, work: _Work, inbound: str) -> Receipt:
@@ -204,6 +230,8 @@ class Dreamer:
         found = [read.found for read in work.read if read.found]
         if not found:
             return Receipt(None)
+        if not await self._begin(work, LEARNING):
+            return await self._give_up(work)
         said = await self._unread.said(work.space, work.taught)
         cursor = max((piece.entry.cursor for piece in work.taught), default=0)
         fitness = await asyncio.to_thread(
@@ -212,8 +240,11 @@ class Dreamer:
         wanted = await asyncio.to_thread(fitness.of_wishes, joined(found))
         try:
             proposal, removed = await self._proposed(work, wanted)
-        except TellUser as error:
-            return await self._gave_up(work, error)
+        except NotNow as error:
+            await self._take_back(work)
+            work.reason = error.text
+            work.read = [read for read in work.read if not read.found]
+            return Receipt(None)
         removed = fitness.of_removals([*wanted.outdated, *removed])
         proposal = await asyncio.to_thread(fitness.of_files, work.known, proposal, removed)
         work.refused = len(fitness.refused)
@@ -222,33 +253,48 @@ class Dreamer:
         change = Change("Dream", lambda _: proposal, base=base, removed=removed, trailers=trailers)
         receipt = await self._memory.change(work.space, change)
         if work.space.is_owners:
-            await draft(self._skills, work.space, wanted.skills, fitness.admits)
+            work.drafted = await draft(self._skills, work.space, wanted.skills, fitness.admits)
         return receipt
 
     async def _proposed(self, work: _Work, wanted: Extracted) -> tuple[MemoryFiles, list[Removal]]:
-        """The files as the model wants them, and what it left out on purpose: a call for each that changes."""
+        """The files as the model wants them, and what it left out on purpose: a call for each that changes. Where its
+        answer cannot be used, what is to be learnt is added as it is. Raises NotNow."""
         texts = work.known.by_name
         removed: list[Removal] = []
         for name in await asyncio.to_thread(_changing, work.known, wanted):
+            new = wanted.updates[name]
             outdated = [removal for removal in wanted.outdated if _is_in(texts[name], removal)]
-            texts[name], left_out = await self._learner.update(
-                name, texts[name], wanted.updates[name], outdated, work.spent
-            )
-            removed += left_out
+            before = texts[name]
+            try:
+                texts[name], left_out = await self._learner.update(name, before, new, outdated, work.spent)
+                removed += left_out
+            except NotNow:
+                raise
+            except TellUser as error:
+                log.warning("dream.file_not_written", space=work.space.name, file=name)
+                log.debug("dream.reason", space=work.space.name, reason=error.text)
+                texts[name] = _without_more_ado(before, new, outdated)
+            if new and not {*facts(texts[name])} - {*facts(before)}:
+                log.warning("dream.nothing_taken_in", space=work.space.name, file=name)
+                texts[name] = _without_more_ado(before, new, outdated)
         return MemoryFiles(*texts.values()), removed
 
-    async def _gave_up(self, work: _Work, error: TellUser) -> Receipt:
-        """No change could be made of what was read: it is read again, but for what has failed too often, as far as
-        nothing before that is unread."""
-        read, work.read, work.reason = work.read, [], error.text
-        if isinstance(error, OverLimit):
-            await self._diary.give_back(work.space.name, [one.batch.name for one in read if one.found])
-        for one in read:
-            if one.found is None:
-                work.read.append(one)
-            elif isinstance(error, OverLimit) or not await self._failed(work, one, error):
-                break
+    async def _give_up(self, work: _Work) -> Receipt:
+        """Each time that this was to be learnt, nanomem has ended or met a bug."""
+        work.begun, work.reason = None, CUT_SHORT
+        for read in work.read:
+            if read.found:
+                read.found = None
+                name = read.batch.name
+                await self._diary.pass_over(PassedOver(work.space.name, name, CUT_SHORT, work.at))
+                log.error("dream.passed_over", space=work.space.name, batch=name)
         return Receipt(None)
+
+
+def _without_more_ado(text: str, new: Sequence[str], outdated: Sequence[Removal]) -> str:
+    """A file with what is to be learnt added as it is, and without what holds no longer."""
+    gone = [Edit(remove=removal.fact, reason=removal.reason) for removal in outdated]
+    return edited(text, [*gone, *(Edit(add=fact) for fact in new)])
 
 
 def _masked(text: str, secrets: Iterable[str]) -> str:
@@ -293,6 +339,7 @@ def _receipt(work: _Work, receipt: Receipt) -> Run:
         refused=work.refused,
         version=receipt.version.number if receipt.version else None,
         reason=work.reason,
+        drafted=tuple(work.drafted),
     )
 
 

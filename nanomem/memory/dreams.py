@@ -4,8 +4,9 @@ One at a time in a space. A run that was due while the daemon was off is made on
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,6 +26,7 @@ AFTER_START_S = 5.0
 """Seconds that whoever waits for an answer at the start is given before."""
 SHOWN = 10
 """Receipts that are shown."""
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 LONGEST_SLEEP_S = 600.0
 """A machine that was asleep, or a clock that was set, is noticed within that."""
 
@@ -52,6 +54,7 @@ class Dreams:
         self._threshold = threshold
         self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         self._written: dict[Path, Space] = {}
+        self._running: set[asyncio.Task[Any]] = set()
         self._troubled: set[Path] = set()
         self._wake = asyncio.Event()
         self._sleep_s = LONGEST_SLEEP_S
@@ -59,11 +62,29 @@ class Dreams:
     async def learn(self, space: Space, inbound: str = "") -> Run | None:
         """One run, behind the one that goes on; None: nothing is new. Raises CannotStore, Refused."""
         async with self._locks.setdefault(space.root, asyncio.Lock()):
-            return await self._dreamer.run(space, self._clock.now(), inbound)
+            with self._stoppable():
+                run = await self._dreamer.run(space, self._clock.now(), inbound)
+        (self._troubled.add if run and run.reason else self._troubled.discard)(space.root)
+        return run
+
+    def stop(self) -> None:
+        """Ends what runs: it is made anew, and who has asked for it gets the answer after the next start."""
+        for task in self._running:
+            task.cancel()
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            yield
+        finally:
+            self._running.discard(task)
 
     async def due(self) -> datetime | None:
         """When the next scheduled run is; None: never."""
-        return self._next_due(await self._made())
+        return self._next_due(min(await self._made(), self._clock.now()))
 
     async def report(self, space: Space | None = None) -> tuple[Sequence[Run], Sequence[PassedOver], datetime | None]:
         """The newest runs, the newest first, what was passed over, and when the next scheduled run is; of one space,
@@ -80,12 +101,15 @@ class Dreams:
     async def run(self) -> None:
         """Makes the runs that are due, for ever. One that fails is logged, and ends only itself. Raises Stop."""
         await self._clock.sleep(AFTER_START_S)
-        for space in self._spaces():
-            self.written(space)
+        await self._alone(self._look_at_all())
         while True:
             await self._alone(self._read_where_enough_waits())
             await self._alone(self._read_where_due())
             await beside(self._alarm(), self._woken())
+
+    async def _look_at_all(self) -> None:
+        for space in self._spaces():
+            self.written(space)
 
     async def _read_where_enough_waits(self) -> None:
         written, self._written = self._written, {}
@@ -96,7 +120,7 @@ class Dreams:
         self._sleep_s = LONGEST_SLEEP_S
         due = await self.due()
         if due is not None and due <= self._clock.now():
-            for space in list(self._spaces()):
+            for space in await self._in_turn():
                 if not await self._alone(self._learn_quietly(space)):
                     return  # nanomem ends: the run is made after the next start
             await self._diary.set_due(self._clock.now())
@@ -112,10 +136,14 @@ class Dreams:
         """Where something went wrong, the next one is that of the schedule: a provider that is down for some hours
         must not use up the attempts."""
         try:
-            run = await self.learn(space)
-            (self._troubled.add if run and run.reason else self._troubled.discard)(space.root)
+            await self.learn(space)
         except (CannotStore, Refused) as error:
             log.warning("dream.not_made", space=space.name, reason=error.text)
+
+    async def _in_turn(self) -> list[Space]:
+        """All spaces; where the day's allowance ends before the last, that one is among the first another day."""
+        newest = {space: await self._diary.runs(space.name) for space in self._spaces()}
+        return sorted(newest, key=lambda space: newest[space][0].at if newest[space] else _NEVER)
 
     async def _made(self) -> datetime:
         """When the newest scheduled run was made; at first it is as if one had been just now."""

@@ -3,7 +3,7 @@
 Knows the wording; what is done with the answers is `dream.py`'s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,16 +24,24 @@ Spent = Callable[[Usage], None]
 
 
 class Learner:
-    """Asks a model what there is to learn. `daily_tokens` is what that may cost in a day; 0: any number."""
+    """Asks a model what there is to learn. `daily_tokens` is what that may cost in a day; 0: any number. `calm` returns
+    when no person waits for an answer."""
 
     def __init__(
-        self, caller: Caller, templates: Templates, tokenizer: Tokenizer, clock: Clock, daily_tokens: int
+        self,
+        caller: Caller,
+        templates: Templates,
+        tokenizer: Tokenizer,
+        clock: Clock,
+        daily_tokens: int,
+        calm: Callable[[], Awaitable[None]],
     ) -> None:
         self.daily_tokens = daily_tokens
         self._caller = caller
         self._templates = templates
         self._tokenizer = tokenizer
         self._clock = clock
+        self._calm = calm
 
     async def room(self, known: MemoryFiles) -> int:
         """The o200k tokens that one batch may have."""
@@ -56,6 +64,7 @@ class Learner:
 
     async def extract(self, known: MemoryFiles, text: str, may_change_soul: bool, spent: Spent) -> Extracted:
         """What a batch has to teach. Raises TellUser for all that goes wrong with the call; its text says what."""
+        await self._calm()
         system = self._templates.render("dream_phase1", now=self._today, soul=may_change_soul)
         room = self._caller.allowed // FILE_SHARE
         soul, user, memory = [await beginning(file, room, self._tokenizer) for file in known.by_name.values()]
@@ -67,6 +76,7 @@ class Learner:
         self, file: str, text: str, facts: Sequence[str], outdated: Sequence[Removal], spent: Spent
     ) -> tuple[str, tuple[Removal, ...]]:
         """How a file shall be that takes these in, and what is left out of it on purpose. Raises TellUser."""
+        await self._calm()
         system = self._templates.render("dream_phase2", now=self._today, file=file)
         prompt = self._templates.render("dream_file", file=file, text=text, facts=facts, outdated=outdated)
         return await self._caller.call(system, prompt, update_of(file), partial(updated, file), spent)

@@ -1,20 +1,26 @@
 """What Dream has not read yet in a space, and the marks of how far it has.
 
 The cursor is the greater of its file and what the newest `[Dream]` version was made from, so a crash between the two
-repeats nothing. For talk that is in no entry yet, a `learnt` record in the session follows that version likewise.
+repeats nothing. For talk that is in no entry yet, a `learnt` record in the session follows that version likewise; an
+entry that tells of nothing but such talk is not read again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
 
+import structlog
+
 from nanomem.agent.conversation import Conversations
-from nanomem.batches import Piece, heard, in_full, new_talk, parted, talk
+from nanomem.batches import News, Piece, heard, in_full, new_talk, parted, talk
+from nanomem.errors import CannotStore
 from nanomem.ports import Clock, History, SessionLog, Tokenizer
 from nanomem.records import Learnt
-from nanomem.session import Said
+from nanomem.session import Said, Session
 from nanomem.spaces import Space
 from nanomem.versions import Stretch, Version
+
+log = structlog.get_logger()
 
 Veiled = Callable[[Sequence[Said]], Sequence[Said]]
 
@@ -44,37 +50,42 @@ class Unread:
         """How many history entries have not been read."""
         return max(await self._history.last(space) - await self._cursor(space, known), 0)
 
-    async def pieces(self, space: Space, known: Sequence[Version], limit: int, veiled: Veiled) -> list[Piece]:
-        """All that is new: entries in their order, whole, then talk in pieces of at most `limit` tokens. `veiled` puts
-        a mask in place of what of a message may not be read: before it is cut, since nobody knows half a secret."""
+    async def news(self, space: Space, known: Sequence[Version], limit: int, veiled: Veiled) -> News:
+        """Entries in their order, whole, then talk in pieces of at most `limit` tokens. `veiled` puts a mask in place
+        of what of a message may not be read: before it is cut, since nobody knows half a secret."""
         entries = await self._history.after(space, await self._cursor(space, known))
-        newest = _newest_dream(known)
+        learnt = {key: await self._learnt(space, key, known) for key in {entry.session for entry in entries}}
+        covered = frozenset(entry.cursor for entry in entries if entry.last <= learnt[entry.session])
+        entries = [entry for entry in entries if entry.cursor not in covered]
         for key in await self._logs.keys(space):
             if self._conversations.space_of(key) == space:
-                messages = await asyncio.to_thread(veiled, await self._talk(space, key, newest))
+                messages = await asyncio.to_thread(veiled, await self._talk(space, key, known))
                 entries += talk(messages, key, self._zone, limit)
         texts = [in_full(entry, self._zone) for entry in entries]
-        pieces = [
-            Piece(entry, text, await self._tokenizer.count(text)) for entry, text in zip(entries, texts, strict=True)
-        ]
-        return parted(pieces)
+        sizes = [await self._tokenizer.count(text) for text in texts]
+        return News(parted([*map(Piece, entries, texts, sizes)]), covered)
 
     async def said(self, space: Space, pieces: Sequence[Piece]) -> list[Said]:
         """The messages that the pieces are about, as far as the logs still have them."""
-        stretches = dict.fromkeys(piece.heard for piece in pieces)
-        return [message for stretch in stretches for message in await self._logs.messages(space, *stretch)]
+        found: list[Said] = []
+        for stretch in dict.fromkeys(piece.heard for piece in pieces):
+            try:
+                found += await self._logs.messages(space, *stretch)
+            except CannotStore as error:
+                _report(space, stretch.session, error)
+        return found
 
-    async def mark(self, space: Space, pieces: Sequence[Piece]) -> None:
-        """Notes that these are read. Raises CannotStore."""
-        await self._mark(space, max((piece.entry.cursor for piece in pieces), default=0), heard(pieces))
+    async def mark(self, space: Space, news: News, done: int) -> None:
+        """Notes that so many of the pieces are read. Raises CannotStore."""
+        await self._mark(space, news.read_through(done), heard(news.pieces[:done]))
 
     async def catch_up(self, space: Space, known: Sequence[Version]) -> None:
         """Makes the marks that a crash behind a version has left out."""
         if newest := _newest_dream(known):
-            await self._mark(space, newest.read_through, newest.heard)
+            await self._mark(space, await self._cursor(space, known), newest.heard)
 
     async def _mark(self, space: Space, cursor: int, stretches: Sequence[Stretch]) -> None:
-        if cursor > await self._history.dreamt(space):
+        if cursor and cursor != await self._history.dreamt(space):
             await self._history.set_dreamt(space, cursor)
         for key, _, last in stretches:
             conversation = await self._conversations.open(key)
@@ -82,16 +93,38 @@ class Unread:
                 await conversation.moved(Learnt(through=last, timestamp=self._clock.now()))
 
     async def _cursor(self, space: Space, known: Sequence[Version]) -> int:
-        newest = _newest_dream(known)
-        return max(await self._history.dreamt(space), newest.read_through if newest else 0)
+        """The newest entry that was read. One beyond the end was noted of another history, or by mistake."""
+        last, noted = await self._history.last(space), await self._history.dreamt(space)
+        made_from = max((version.read_through for version in known if version.kind == "Dream"), default=0)
+        if noted > last:
+            log.warning("dream.cursor_beyond_the_end", space=space.name, cursor=noted, last=last)
+        return max((cursor for cursor in (noted, made_from) if cursor <= last), default=last)
 
-    async def _talk(self, space: Space, key: str, newest: Version | None) -> list[Said]:
-        session = await self._logs.load(space, key)
+    async def _learnt(self, space: Space, key: str, known: Sequence[Version]) -> int:
+        """The last message of a session that was read, in whatever form."""
+        session = await self._session(space, key)
+        newest = _newest_dream(known)
+        covered = [stretch.last for stretch in newest.heard if stretch.session == key] if newest else []
+        return max([session.learnt, *covered])
+
+    async def _talk(self, space: Space, key: str, known: Sequence[Version]) -> list[Said]:
+        session = await self._session(space, key)
         is_quiet = session.updated_at is None or self._clock.now() - session.updated_at >= self._quiet
         if not is_quiet or session.pending:
             return []
-        covered = [stretch.last for stretch in newest.heard if stretch.session == key] if newest else []
-        return new_talk(session.messages, max([session.learnt, *covered]))
+        return new_talk(session.messages, await self._learnt(space, key, known))
+
+    async def _session(self, space: Space, key: str) -> Session:
+        """As its log tells; one that cannot be read keeps nothing else from being read."""
+        try:
+            return await self._logs.load(space, key)
+        except CannotStore as error:
+            _report(space, key, error)
+            return Session()
+
+
+def _report(space: Space, session: str, error: CannotStore) -> None:
+    log.warning("dream.session_unreadable", space=space.name, session=session, reason=error.text)
 
 
 def _newest_dream(known: Sequence[Version]) -> Version | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Set
 from typing import Any
 
-from nanomem.errors import CannotForce, NanomemError, TellUser, TooLong, TryLater
+from nanomem.errors import CannotForce, NanomemError, NotNow, TellUser, TooLong, TryLater
 
 _LONGEST_REASON = 300
 _KEYLIKE = re.compile(
@@ -32,9 +32,9 @@ def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -
     said = f"{error} {getattr(error, 'body', '')}"
     because = _reason(str(error), secrets)
     if status in (401, 403) or _NO_KEY.search(said):
-        return TellUser(f"The provider refused the key for {model}. Check [providers.{provider}] api_key.")
+        return NotNow(f"The provider refused the key for {model}. Check [providers.{provider}] api_key.")
     if status == 402 or (status == 429 and _NO_MONEY.search(said)):
-        return TellUser(f"The account behind {model} has no credit left: {because}")
+        return NotNow(f"The account behind {model} has no credit left: {because}")
     if status == 429:
         return TryLater(f"{model} is asked too often just now.", _retry_after(error))
     if kind == "ContextWindowExceededError" or (status < 500 and _TOO_LONG.search(said)):
@@ -46,7 +46,7 @@ def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -
     if _NO_FORCE.search(said):
         return CannotForce(f"{model} does not take a forced tool call: {because}")
     if status == 404:
-        return TellUser(f"The provider does not know the model {model}: {because}")
+        return NotNow(f"The provider does not know the model {model}: {because}")
     return TellUser(f"{model} refused the request: {because}")
 
 

@@ -20,6 +20,7 @@ from nanomem.agent.prompting import Known, Prompter, PromptLimits
 from nanomem.agent.skill_commands import commands as skill_commands
 from nanomem.agent.together import beside
 from nanomem.agent.toolbox import Toolbox
+from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import Runner
 from nanomem.budget import Calibration
 from nanomem.bus import Bus
@@ -190,7 +191,8 @@ async def running(world: World) -> AsyncIterator[Chat]:
     asker = Asker(world.model, world.meter, world.clock, UTC, world.daily)
     conversations = Conversations(spaces.of, world.log, tokenizer, world.clock)
     background = Background()
-    dreams = make_dreams(world, spaces, conversations, background)
+    traffic = Traffic(world.clock)
+    dreams = make_dreams(world, spaces, conversations, background, traffic)
     dreaming = DreamCommands(dreams, world.parts, Rights(spaces.of))
     consolidator = make_consolidator(world, prompter, asker, background, dreams)
     more = (
@@ -206,7 +208,7 @@ async def running(world: World) -> AsyncIterator[Chat]:
     answering = Answering(
         world.inbox, conversations, runner, deliveries, world.files, world.clock, consolidator.after_turn
     )
-    loop = AgentLoop(bus, commands, answering, deliveries, world.clock, world.limits.budget // 2)
+    loop = AgentLoop(bus, commands, answering, deliveries, world.clock, world.limits.budget // 2, traffic)
     await bus.restore(["fake"])
     leave = asyncio.Event()
     task = asyncio.create_task(beside(loop.run(), until(leave)))
@@ -231,12 +233,16 @@ async def catch_up(world: World, conversations: Conversations, consolidator: Con
         await consolidator.finish(await conversations.open(key))
 
 
-def make_dreams(world: World, spaces: Spaces, conversations: Conversations, background: Background) -> Dreams:
+def make_dreams(
+    world: World, spaces: Spaces, conversations: Conversations, background: Background, traffic: Traffic
+) -> Dreams:
     """As the daemon makes them."""
     given, tokenizer, clock = world.dream, FakeTokenizer(), world.clock
     limits = CallLimits(world.limits.budget, world.limits.max_tokens, 0.1, UTC)
     asker = Asker(world.model, world.meter, clock, UTC, DailyLimits(purpose="dream"), advice="")
-    learner = Learner(Caller(limits, asker, Calibration(), tokenizer), world.templates, tokenizer, clock, given.tokens)
+    learner = Learner(
+        Caller(limits, asker, Calibration(), tokenizer), world.templates, tokenizer, clock, given.tokens, traffic.calm
+    )
     quiet = timedelta(seconds=given.quiet_s)
     unread = Unread(world.history, world.log, conversations, tokenizer, clock, quiet, UTC)
     dreamer = Dreamer(world.memory, world.versions, unread, learner, world.diary, world.skills, secrets_in)

@@ -13,12 +13,13 @@ from structlog.testing import capture_logs
 
 from nanomem.agent.commands import DENIED
 from nanomem.entries import Entry
-from nanomem.errors import CannotStore, Refused, TellUser, TooLong
+from nanomem.errors import CannotStore, NotNow, Refused, TellUser, TooLong
 from nanomem.facts import MemoryFiles
 from nanomem.memory.undoing import restore
 from nanomem.memory.writer import MemoryWriter
 from nanomem.messages import Reply, Request, Sender, Usage
 from nanomem.records import Learnt
+from nanomem.remembering import remembered
 from nanomem.spaces import Space, Spaces
 from nanomem.testing import (
     FakeChannel,
@@ -318,18 +319,7 @@ WRONG_PATH = calls(("update_file", json.dumps({"path": "SOUL.md", "content": "- 
 DOWN = TellUser("The model is down.")
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        [PROSE],
-        [UNUSABLE],
-        [DOWN],
-        [None, PROSE],
-        [None, WRONG_PATH],
-        [None, calls(("update_file", "{}"))],
-        [None, DOWN],
-    ],
-)
+@pytest.mark.parametrize("trouble", [[PROSE], [UNUSABLE], [DOWN], [None, NotNow("The provider refused the key.")]])
 async def test_what_fails_is_tried_again(trouble: list[Reply | Exception | None]) -> None:
     """Nothing is learnt of it and the cursor stays; the person is told why, and the next time it is read anew."""
     mind = Sleeper({"memory_updates": ["Ann binds books."]})
@@ -344,15 +334,101 @@ async def test_what_fails_is_tried_again(trouble: list[Reply | Exception | None]
     assert await files(agent) == MemoryFiles(memory="- Ann binds books.\n")
 
 
-@pytest.mark.parametrize("before", [[], [None]])
-async def test_the_third_failure_passes_over(before: list[Reply | Exception | None]) -> None:
-    """Counted over restarts, in both phases: it is said with its name, and what comes later is learnt."""
+@pytest.mark.parametrize("answer", [PROSE, WRONG_PATH, calls(("update_file", "{}")), DOWN])
+async def test_a_file_that_the_model_cannot_write_gets_the_facts_as_they_are(answer: Reply | Exception) -> None:
+    """What it has extracted is learnt all the same, what it has called outdated goes, and the rest stays as it was."""
+    outdated = {"fact": "Ann sells books.", "reason": "she binds them now"}
+    mind = Sleeper({"memory_updates": ["Ann binds books.", "Ann has a cat."], "outdated": [outdated]})
+    mind.troubles = [None, answer]
+    agent = world(mind)
+    for fact in ("Ann sells books.", "Ann lives in Rome."):
+        await agent.memory.change(SPACE, remembered(fact, {}))
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        assert await asks(chat, "/dream") == "Learned (version 4).\nMEMORY.md: 2 in, 1 out"
+    assert await known(agent) == ["Ann lives in Rome.", "Ann binds books.", "Ann has a cat."]
+    assert (await agent.diary.passed_over(), await agent.diary.attempts(SPACE.name)) == ([], {})
+
+
+async def test_a_provider_that_does_not_let_us_in_uses_up_no_attempt() -> None:
+    """A wrong key, or a limit, is no fault of what was to be read."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    mind.troubles = [NotNow("The provider refused the key.")] * 5
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        for _ in range(5):
+            assert await asks(chat, "/dream") == "The provider refused the key."
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
+    assert await agent.diary.passed_over() == []
+
+
+async def test_a_bug_amid_the_learning_blames_no_batch_before_the_third_time() -> None:
+    """What was read well is tried again as a whole, and passed over only when nothing else is left."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "First.")
+    for attempt in range(1, 4):
+        mind.troubles = [None, ZeroDivisionError()]
+        async with running(agent) as chat:
+            chat.number = attempt
+            await asks(chat, "/dream")
+        assert await agent.diary.attempts(SPACE.name) == {"what was read": attempt}
+    async with running(agent) as chat:
+        chat.number = 10
+        assert "each time it came to that" in await asks(chat, "/dream")
+        assert "Passed over: entries 1-1" in await asks(chat, "/status")
+    assert await agent.history.dreamt(SPACE) == 1
+
+
+async def test_a_session_that_goes_on_is_passed_over_in_the_end() -> None:
+    """What fails is counted by where it begins: one sentence more each day does not make it another batch."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind, dream=Sleep(quiet_s=0))
+    async with running(agent) as chat:
+        for day in range(3):
+            await tells(chat, f"Day {day}.")
+            mind.troubles = [PROSE]
+            assert "prose" in await asks(chat, "/dream")
+        assert "Passed over: fake:42 messages 1-6" in await asks(chat, "/status")
+        await tells(chat, "I bind books.")
+        assert (await asks(chat, "/dream")).startswith("Learned (version 2).")
+
+
+async def test_an_entry_of_what_was_read_as_talk_costs_nothing() -> None:
+    """Its messages were read word by word: the cursor moves over it, and no model is asked."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind, dream=Sleep(quiet_s=0))
+    async with running(agent) as chat:
+        await tells(chat, "I bind books.")
+        assert (await asks(chat, "/dream")).startswith("Learned")
+        await asks(chat, "/new")
+        asked = mind.asked
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+    assert (mind.asked, await agent.history.dreamt(SPACE), await agent.history.last(SPACE)) == (asked, 1, 1)
+
+
+async def test_a_cursor_beyond_the_end_makes_nothing_deaf() -> None:
+    """A hand-written number that no entry has is put right; what comes then is read."""
+    mind = Sleeper(facts_of)
+    agent = world(mind)
+    await happened(agent, "fact: Likes tune 1x.")
+    await agent.history.set_dreamt(SPACE, 10**6)
+    async with running(agent) as chat:
+        await asks(chat, "/dream")
+        await happened(agent, "fact: Likes tune 2x.", first=21)
+        assert (await asks(chat, "/dream")).startswith("Learned")
+    assert await agent.history.dreamt(SPACE) == 2
+
+
+async def test_the_third_failure_passes_over() -> None:
+    """Counted over restarts: it is said with its name, and what comes later is learnt."""
     mind = Sleeper({"memory_updates": ["Ann binds books."]})
     agent = world(mind)
     await happened(agent, "First.", "Second.")
     for attempt in range(1, 4):
         assert await agent.history.dreamt(SPACE) == 0
-        mind.troubles = [*before, DOWN]
+        mind.troubles = [DOWN]
         async with running(agent) as chat:
             chat.number = attempt
             assert "The model is down." in await asks(chat, "/dream")
@@ -428,7 +504,7 @@ async def test_a_bug_counts_too() -> None:
     asked = mind.asked
     async with running(agent) as chat:
         chat.number = 10
-        assert await asks(chat, "/dream") == "Nothing new to learn."
+        assert (await asks(chat, "/dream")).startswith("Passed over entries 1-1: nanomem ended, or met a bug")
         assert "Passed over: entries 1-1" in await asks(chat, "/status")
     assert (mind.asked, await agent.history.dreamt(SPACE)) == (asked, 1)
 

@@ -20,6 +20,7 @@ from nanomem.agent.loop import AgentLoop
 from nanomem.agent.prompting import Known, Prompter
 from nanomem.agent.together import beside
 from nanomem.agent.toolbox import Toolbox
+from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import Runner
 from nanomem.bus import Bus
 from nanomem.errors import TellUser, TryLater
@@ -251,7 +252,7 @@ async def house(home: Path, model: FakeModel, channel: FakeChannel) -> AsyncIter
     runner = Runner(asker, prompter, toolbox, clock, 5, "no more tools", consolidator.relieve)
     files = ReceivedFiles(home / "state" / "incoming")
     answering = Answering(box, conversations, runner, deliveries, files, clock, consolidator.after_turn)
-    loop = AgentLoop(bus, commands, answering, deliveries, clock, 1000)
+    loop = AgentLoop(bus, commands, answering, deliveries, clock, 1000, Traffic(clock))
     await bus.restore(["fake"])
     leave = asyncio.Event()
     task = asyncio.create_task(beside(loop.run(), until(leave)))

@@ -59,10 +59,13 @@ def test_no_piece_is_lost_or_cut(found: list[Piece], room: int) -> None:
 
 @given(pieces(), st.integers(-5, 2_000))
 def test_the_room_is_respected(found: list[Piece], room: int) -> None:
-    """A batch fits, unless one piece alone does not; and the next piece would not have fitted, too."""
+    """A batch fits, unless one piece alone does not; and the next piece would not have fitted, too. Entries and talk
+    are never in one."""
     made = all_batches(found, room)
     assert all(batch.tokens <= room or len(batch.pieces) == 1 for batch in made)
-    assert all(batch.tokens + following.pieces[0].tokens > room for batch, following in pairwise(made))
+    assert all(len({piece.is_talk for piece in batch.pieces}) == 1 for batch in made)
+    alike = [(one, other) for one, other in pairwise(made) if one.pieces[0].is_talk == other.pieces[0].is_talk]
+    assert all(batch.tokens + following.pieces[0].tokens > room for batch, following in alike)
 
 
 @given(pieces(), st.integers(1, 2_000))
@@ -74,10 +77,13 @@ def test_batches_have_names_of_their_own(found: list[Piece], room: int) -> None:
 
 @given(pieces(), st.integers(1, 2_000), st.integers(-5, 2_000), st.integers(1, 12))
 def test_a_batch_that_was_begun_is_begun_again(found: list[Piece], room: int, later: int, there: int) -> None:
-    """However much room there is the next time, and whatever has come since."""
+    """Of entries just those, however much room there is the next time, and whatever has come since; talk, which may
+    have gone on, at least under the same key."""
     earlier = found[:there]
     if batch := next_batch(earlier, room, ()):
-        assert next_batch(parted(found), later, [batch.name]) == batch or not batch.pieces[-1].is_whole
+        again = next_batch(parted(found), later, [batch.key])
+        assert again and again.key == batch.key
+        assert again == batch or batch.pieces[0].is_talk
 
 
 def test_without_pieces_there_is_no_batch() -> None:
