@@ -453,6 +453,24 @@ async def test_an_edit_by_hand_meanwhile_is_kept(world: World) -> None:
     await world.check_memory([KEY])
 
 
+async def test_a_stop_does_not_wait_for_a_dream(world: World) -> None:
+    """It ends at once, counts as no attempt, and who has asked for it gets the answer in the next life."""
+    model = Waiting(["Has a boat called Ida"], [])
+    world.model.script(model.decide)
+    life = await started(world)
+    await archived(world, 1)
+    world.telegram.say("/dream")
+    await world.model.wait_for(lambda: "extract_facts" in map(forced, world.model.requests), 40)
+    async with asyncio.timeout(15):  # a turn would have been given 27 seconds
+        await life.stops()
+    assert dream_cursor(world) == 0
+    model.may_go.set()
+    life = await started(world)
+    await world.shows("Learned (version ")
+    assert known(world)["Has a boat called Ida"] == 1
+    await life.stops()
+
+
 async def test_a_short_chat_is_learnt_from_before_it_is_made_short(world: World, diarist: Diarist) -> None:
     """Once: not again when asked again, after a restart, or when it has become an entry."""
     life = await started(world, agents__dream__quiet_s="0")
