@@ -58,6 +58,34 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0NDE3In0.q9Zk3VxT7wLmPb2RcYd0HsJfGmU1uEa5
         ("My PIN is 7305", "7305"),
         ("die PIN ist 0815 oder so", "0815"),
         ("PIN for the garage: 730512", "730512"),
+        ("My PIN code for the bank card is 560001", "560001"),
+        ("PIN ist 4711", "4711"),
+        ('the PIN is "4711"', "4711"),
+        ("PIN码是730512", "730512"),
+        ("my door code is 4711#", "4711"),
+        ("alarm code: 9 1 1 7", "9 1 1 7"),
+        ("safe combination is 12-34-56", "12-34-56"),
+        ("The combination to the safe is 7-23-15", "7-23-15"),
+        ("CVV 123", "123"),
+        ("wifi password is sunshine", "sunshine"),
+        ("The password is sunshine and everyone knows it", "sunshine"),
+        ("Das Passwort lautet Sommer", "Sommer"),
+        ("le mot de passe est soleil", "soleil"),
+        ("contraseña hunter2!!", "hunter2!!"),
+        ("the password for the router is Summer2024", "Summer2024"),
+        ("Gmail password is correct horse battery staple", "correct horse battery staple"),
+        ("the passphrase is amber kettle north violin.", "amber kettle north violin"),
+        ("my seed phrase is abandon ability able about above absent", "abandon ability able about above absent"),
+        ("密码是 abc123", "abc123"),
+        ("密码是：天王盖地虎", "天王盖地虎"),
+        ("パスワードは sakura99", "sakura99"),
+        ("Passwort: geheim", "geheim"),
+        ("My API token is abcd-1234-xyz", "abcd-1234-xyz"),
+        ("the login password is hunter", "hunter"),
+        ("client_secret=abc123xyz", "abc123xyz"),
+        ("visa 6011000990139424", "6011000990139424"),
+        ("4242424242424242 expires 11/28", "4242424242424242"),
+        ("paid the invoice with 5555 5555 5555 4444", "5555 5555 5555 4444"),
     ],
 )
 def test_secrets(text: str, secret: str) -> None:
@@ -71,6 +99,15 @@ def test_secrets(text: str, secret: str) -> None:
         "The password is in the manager",
         "I don't keep passwords. A password manager would be the right home for one.",
         "Password: see the manager",
+        "my password is too long. The password is on a sticky note, or somewhere. The password is kept in the safe.",
+        "password is wrong. The password is case-sensitive, easy to guess and expired. Password was said and not kept.",
+        "das Passwort ist geändert, das Kennwort ist unsicher, das Passwort ist weg. La contraseña es la misma.",
+        "My password is Rex's name. My password is password. Passwords are annoying. Password manager 1Password",
+        "My PIN code is 560001 and I live in Bengaluru. The alarm code is in the drawer.",
+        "The secret to good bread is slow-rise-72h dough, la clave es practicar3veces",
+        "My login is ann_smith, my token is E5-ticket, secret: butter-2024x",
+        "membership card number 6011000990139424, order no. 5555555555554444, Kundennummer 5555 5555 5555 4444",
+        "The tracking number is 6011000990139424; 6011000990139424",
         "The password is well-known by now, and was changed on 3 May",
         "The secret is 500 g of butter. The secret of good bread is patience.",
         "The secret: butter",
@@ -106,13 +143,27 @@ def test_any_text_can_be_searched(text: str) -> None:
     assert all(secret in text for secret in secrets_in(text))
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["a", "1", "4242 ", "sk-", "eyJ", "ghp_a1", "password is ", "://a:", "token for a a a ", "_", "a_", "able "],
-)
-def test_a_hostile_megabyte_takes_seconds_at_most(piece: str) -> None:
+SLOW = ["a", "1", "4242 ", "sk-", "eyJ", "ghp_a1", "password is ", "://a:", "token for a a a ", "_", "a_", "able "]
+SLOW += [" ", "\n", ":", "=", "' ", "密码", "密码是", "密码 ", "pin of ", "passphrase is ", "seed phrase: abc def "]
+SLOW += ["5555 5555 5555 4444 ", "card 6011000990139424 ", "AB12 ", "api_", "-----BEGIN ", "-----END ", "cvv 1"]
+
+
+@pytest.mark.parametrize("before", ["", "password is", "密码", "PIN for ", "-----BEGIN PRIVATE KEY-----"])
+@pytest.mark.parametrize("piece", SLOW)
+def test_a_hostile_text_takes_no_longer_than_its_length_warrants(before: str, piece: str) -> None:
     """No pattern goes back and forth over it."""
-    text = (piece * 1_000_000)[:1_000_000]
+    text = (before + piece * 100_000)[:100_000]
     start = time.process_time()
     secrets_in(text)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 2
+
+
+def test_a_megabyte_of_talk_takes_a_second_or_so() -> None:
+    """A Dream asks for every message that it reads."""
+    line = (
+        "I met Ann at 5 and she said that the wifi password is in the drawer; see https://a.example/b?c=1 (or not).\n"
+    )
+    text = "".join(f"{number} {line}" for number in range(9_000))
+    start = time.process_time()
+    secrets_in(text)
+    assert time.process_time() - start < 5
