@@ -24,6 +24,7 @@ from nanomem.tools.workbench import Workbench
 
 _SHOWN = 20_000
 _MEMORY = 1024 * 1024 * 1024
+_ENDS_WITHIN_S = 10.0
 _LOOK_EVERY_S = 0.05
 
 
@@ -92,7 +93,9 @@ async def _run(box: sandbox.Box, folder: Path, timeout_s: float) -> str:
         stopped = await _watch(process, output, timeout_s)
     finally:
         sandbox.kill(process.pid)
-        await process.wait()
+        with suppress(TimeoutError):  # on a machine without a process to spare, nobody may tell us that it has ended
+            async with asyncio.timeout(_ENDS_WITHIN_S):
+                await process.wait()
     with suppress(TimeoutError):
         async with asyncio.timeout(1):
             await output.drain()
