@@ -24,10 +24,12 @@ _MOST_CUTS = 20
 
 
 class Step(NamedTuple):
-    """What a version did to a fact that was there before it."""
+    """What a version did to a fact that was there before it; `before` is its wording until then, in normal form, where
+    it was reworded."""
 
     version: Version
     what: What
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def _go_back(
         return
     before = [mention.other for mention in said if mention.what == "reworded"]
     for wording in before:
-        step = Step(version, "reworded")
+        step = Step(version, "reworded", wording)
         _keep(further, _Walk(key(wording), wording, (*walk.steps, step), walk.brought, walk.sure))
     steps = walk.steps
     if "new" in kinds:

@@ -435,6 +435,57 @@ async def test_others_never_see_a_learnt_line_that_the_owner_left_standing(home:
     assert "divorce" in (await home.writer.read(home.owner)).soul
 
 
+MANNER = "# Manner\n\n- Be brief and kind with people.\n\nUse metric unts.\n\n* Speak French\n* Never shout\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with people.", "with people, Ann is getting divorced from Tom."),
+        (
+            "Be brief and kind with people.",
+            "Be brief with people in the divorce.\n- Be kind with people in the divorce.",
+        ),
+        ("French\n* Never shout\n", "French and never shout, least of all about the divorce\n"),
+        ("- Be brief and", "- Always be brief, in the divorce, too, and"),
+    ],
+)
+async def test_others_see_a_reworded_line_as_a_person_worded_it(home: Home, before: str, after: str) -> None:
+    """Where a Dream has put private words into it, merged or split it, and the owner then edits another line."""
+    home.write(SOUL, MANNER)
+    await home.writer.read(home.owner)
+    await home.writer.change(home.owner, rewriting(lambda text: text.replace(before, after), SOUL, "Dream"))
+    assert "divorce" in home.text(SOUL) and "~ " in "".join(await home.lines())
+    home.write(SOUL, home.text(SOUL).replace("unts", "units"))
+    assert (await home.writer.read(home.group)).soul == MANNER.replace("unts", "units")
+
+
+async def test_a_learnt_line_that_a_person_rewords_is_theirs(home: Home) -> None:
+    """As it stands then, until a Dream rewords it again."""
+    home.write(SOUL, MANNER)
+    await home.writer.read(home.owner)
+    learnt = rewriting(lambda text: text.replace("unts.", "unts, as Ann prefers."), SOUL, "Dream")
+    await home.writer.change(home.owner, learnt)
+    home.write(SOUL, home.text(SOUL).replace("unts", "units"))
+    expected = MANNER.replace("unts.", "units, as Ann prefers.")
+    assert (await home.writer.read(home.group)).soul == expected
+    learnt = rewriting(lambda text: text.replace("prefers.", "prefers in the divorce."), SOUL, "Dream")
+    await home.writer.change(home.owner, learnt)
+    home.write(SOUL, home.text(SOUL).replace("Never", "Do never"))
+    assert (await home.writer.read(home.group)).soul == expected.replace("Never", "Do never")
+
+
+async def test_a_wording_that_a_person_took_back_is_not_what_others_see(home: Home) -> None:
+    """What a restore put back counts as whose it was."""
+    home.write(SOUL, "- Be brief\n- Use metric unts\n")
+    await home.writer.read(home.owner)
+    home.write(SOUL, "- Be brief but friendly\n- Use metric unts\n")
+    await home.writer.read(home.owner)
+    await home.undo()
+    home.write(SOUL, "- Be brief\n- Use metric units\n")
+    assert (await home.writer.read(home.group)).soul == "- Be brief\n- Use metric units\n"
+
+
 async def test_a_space_of_others_has_no_soul_of_its_own(home: Home) -> None:
     """Neither a proposal nor a stray file brings one in."""
     home.write(SOUL, "Be kind.\n")

@@ -55,6 +55,12 @@ def test_a_reworded_fact_is_followed_under_its_old_name() -> None:
     ) == ["1 Drinks tea: reworded 5, put back 4, moved 3, reworded 2"]
 
 
+def test_each_rewording_knows_what_it_was_before() -> None:
+    """So that the wording at every step is known."""
+    [found] = follow("C", versions("+ A", "~ A -> - B", "> B moved to USER.md", "~ B -> C"))
+    assert [step.before for step in found.steps] == ["B", "", "A"]
+
+
 def test_a_merged_fact_has_several_origins() -> None:
     """And counts as its own where it was there before the others were merged into it."""
     merged = ["~ Likes tea -> Likes tea and cake", "~ Likes cake -> Likes tea and cake"]
