@@ -23,7 +23,7 @@ MOST_PASSED = 10
 """Batches passed over that `/status` names."""
 NOTHING_NEW = "Nothing new to learn."
 _HOW = "There is /dream-restore --list and /dream-restore --version N."
-_DASHES = re.compile("[-\u2010-\u2015\u2212]+")  # phones make one long dash of two
+_OPTION = re.compile("[-\u2010-\u2015\u2212 ]*(list|version)(?:[ =]+(\\S+))?")  # phones make one long dash of two
 
 
 class DreamCommands:
@@ -143,17 +143,11 @@ class DreamCommands:
 
 def _wanted(argument: str) -> tuple[str, str]:
     """`list` or `version`, and its number; anything else is neither."""
-    words = _DASHES.sub(" ", argument.lower()).split()
-    match words:
-        case []:
-            return "list", ""
-        case ["list"]:
-            return "list", ""
-        case [("list" | "version") as what, given]:
-            return what, given
-        case [given] if given.isdecimal():
-            return "version", given
-    return "", ""
+    wanted = " ".join(argument.lower().split())
+    if wanted.isdecimal():
+        return "version", wanted
+    found = _OPTION.fullmatch(wanted or "list")
+    return (found[1], found[2] or "") if found and (found[2] or found[1] == "list") else ("", "")
 
 
 def _changed(name: str, before: str, after: str) -> str:

@@ -55,14 +55,16 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
 
 
 def yielding(base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
-    """The proposal without the new facts that give another value to what a person has changed or taken out since
-    `base`: where both changed one line, the person's stands."""
-    changed = [gist(fact) for fact in _facts(base).keys() - _facts(current).keys()]
+    """The proposal without the new facts that give another value to what a person has added, changed or taken out
+    since `base`: where both changed one line, or each has one of its own, the person's stands."""
+    before, now = _facts(base), _facts(current)
+    changed = [gist(fact) for fact in before.keys() - now.keys()]
+    added = [gist(fact) for fact in now.keys() - before.keys()]
     replaced = [fact for fact in changed if any(names(gist(removal.fact), fact) for removal in removed)]
 
     def gives_way(text: str) -> bool:
         its = gist(text)
-        return any(contradicts(its, fact) for fact in changed) or any(
+        return any(contradicts(its, fact) for fact in (*changed, *added)) or any(
             overlap(its, fact) >= _OF_ONE_LINE for fact in replaced
         )
 

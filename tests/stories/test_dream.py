@@ -888,6 +888,25 @@ async def test_where_both_change_one_line_the_persons_stands() -> None:
     assert [line["facts"] for line in logged if line["event"] == "memory.person_goes_first"] == [1]
 
 
+async def test_where_both_add_a_line_the_persons_stands() -> None:
+    """Nothing else is learnt that contradicts it; what does not is."""
+    mind = Sleeper({"memory_updates": ["Ann lives in Munich.", "Ann binds books."]})
+    made = FakeWorkingFiles()
+    made.files[SPACE.name]["memory/MEMORY.md"] = "- Likes tea\n"
+    agent = world(mind, files=made)
+    await happened(agent, "Ann moved, and binds books.")
+    with capture_logs() as logged:
+        async with running(agent) as chat:
+            agent.model.gate.clear()
+            await chat.says("/dream")
+            await chat.until_asked()
+            made.files[SPACE.name]["memory/MEMORY.md"] = "- Likes tea\n- Ann lives in Hamburg.\n"
+            agent.model.gate.set()
+            await chat.until_answered()
+    assert sorted(await known(agent)) == ["Ann binds books.", "Ann lives in Hamburg.", "Likes tea"]
+    assert [line["facts"] for line in logged if line["event"] == "memory.person_goes_first"] == [1]
+
+
 async def test_a_file_that_appears_during_a_first_dream_is_kept() -> None:
     """As it stands, also where there was no version at all before."""
     mind = Sleeper({"memory_updates": ["Lives in Paris"]})
@@ -1045,7 +1064,9 @@ async def test_the_log_of_dreams_shows_what_was_learnt() -> None:
         assert await asks(chat, "/dream-log soon") == "A number is needed, not 'soon'."
 
 
-@pytest.mark.parametrize("spelled", ["--version 1", "—version 1", "–version 1", "version 1", "1", "--VERSION  1"])
+@pytest.mark.parametrize(
+    "spelled", ["--version 1", "—version 1", "–version 1", "version 1", "1", "--VERSION  1", "--version=1"]
+)
 async def test_a_version_may_be_named_in_many_ways(spelled: str) -> None:
     """Phones make one long dash of two."""
     agent = world(Sleeper())
@@ -1056,7 +1077,9 @@ async def test_a_version_may_be_named_in_many_ways(spelled: str) -> None:
     assert await known(agent) == []
 
 
-@pytest.mark.parametrize("wrong", ["--all", "--version", "--version 1 2", "yesterday", "--list 1 2", "--version=1"])
+@pytest.mark.parametrize(
+    "wrong", ["--all", "--version", "--version 1 2", "yesterday", "--list 1 2", "-1", "--1", "1-2", "="]
+)
 async def test_what_restore_does_not_know_changes_nothing(wrong: str) -> None:
     """It says what there is."""
     agent = world(Sleeper())
@@ -1097,6 +1120,7 @@ async def test_the_list_has_pages() -> None:
         assert (len(first), first[-1]) == (21, "Older ones: /dream-restore --list 2")
         assert (await asks(chat, "/dream-restore —list")).splitlines() == first
         second = (await asks(chat, "/dream-restore --list 2")).splitlines()
+        assert (await asks(chat, "/dream-restore --list=2")).splitlines() == second
         assert (len(second), second[-1]) == (5, "1  2026-04-10 09:15  [manual] First version")
         assert await asks(chat, "/dream-restore --list 3") == "There is no page 3; the last one is 2."
 
