@@ -4,18 +4,20 @@ Judges facts that are new; what is known already stays the ledger's business. Re
 refused may be a secret.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from itertools import takewhile
 
 from nanomem.evidence import evidence_of, founded, screened, unfit, words
 from nanomem.extraction import Extracted
-from nanomem.facts import MemoryFiles
-from nanomem.memory.tracing import gone_with, key, taken_out
+from nanomem.facts import MemoryFiles, facts
+from nanomem.memory.judging import LEARNT
+from nanomem.memory.tracing import Gone, come_with, gone_with, key, taken_out
 from nanomem.session import Said
-from nanomem.versions import Removal, Version
-from nanomem.wording import carries, gist, names
+from nanomem.versions import Removal, Stretch, Version
+from nanomem.wording import Gist, carries, gist, names
+
+NO_REASON = "no longer holds"
+"""In place of a reason that gives something away."""
 
 
 class Fitness:
@@ -40,12 +42,13 @@ class Fitness:
         self._strict = strict
         oldest = min((message.timestamp for message in said), default=None)
         self._gone = taken_out(versions, oldest) if oldest else {}
-        later = takewhile(lambda version: version.read_through > cursor, _consolidations(versions)) if cursor else ()
-        self._overtaken = {fact for version in later for fact in gone_with(version)}
+        self._standing = {key(fact) for text in known.by_name.values() for fact in facts(text)}
+        self._later = [one for one in versions if one.kind in LEARNT and _is_later(one, said, cursor)]
+        self._overtaken = {fact: version for version in self._later for fact in gone_with(version)}
 
     def of_wishes(self, wanted: Extracted) -> Extracted:
-        """The facts that may be taken in, and the removals that rest on something."""
-        outdated = self.of_removals(wanted.outdated)
+        """The facts that may be taken in, and the removals that rest on something and undo nothing learnt later."""
+        outdated = [one for one in self.of_removals(wanted.outdated) if not self._is_newer(one)]
         updates = {
             name: tuple(fact for fact in found if self._admits(fact, outdated))
             for name, found in wanted.updates.items()
@@ -53,8 +56,18 @@ class Fitness:
         return replace(wanted, updates=updates, outdated=tuple(outdated))
 
     def of_removals(self, removed: Sequence[Removal]) -> list[Removal]:
-        """Those whose reason is no order that somebody planted."""
-        return list(dict.fromkeys(founded(removed, self._evidence, self._known)))
+        """Those whose reason is no order that somebody planted; one that gives a secret away is left out."""
+        kept = founded(removed, self._evidence, self._known)
+        return list(dict.fromkeys(replace(one, reason=self._told(one.reason)) for one in kept))
+
+    def _told(self, reason: str) -> str:
+        return NO_REASON if unfit(reason, self._known, self._evidence, strict=False) == "secret" else reason
+
+    def _is_newer(self, removal: Removal) -> bool:
+        """Whether the fact came with what was said after all that this is made of."""
+        wanted = gist(removal.fact)
+        versions = [one for one in self._later if not any(_is_since(one, message) for message in self._said)]
+        return any(names(wanted, gist(fact)) for version in versions for fact in come_with(version))
 
     def of_files(self, base: MemoryFiles, proposal: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
         """The proposal, made from `base`, without the new facts that may not be taken in."""
@@ -74,19 +87,64 @@ class Fitness:
         """Whether the same model says that it no longer holds, or what was said later has overtaken it already, or
         somebody has taken it out since it was said."""
         its = gist(fact)
-        if key(fact) in self._overtaken or any(names(gist(removal.fact), its) for removal in removed):
+        if any(names(gist(removal.fact), its) for removal in removed):
             return True
-        gone = (at for one, at in self._gone.items() if one == key(fact) or carries([its], gist(one)))
-        since = max(gone, default=None)
-        return since is not None and not self._said_again(fact, since)
+        overtaken = self._overtaken.get(key(fact))
+        if overtaken and not self._said_again(words(fact), lambda message: _is_since(overtaken, message)):
+            return True
+        return any(self._is_gone(fact, one, gone) for one, gone in self._gone.items())
 
-    def _said_again(self, fact: str, since: datetime) -> bool:
-        """Whether what people have said since has the words that they had said before."""
-        later = evidence_of([message for message in self._said if message.timestamp > since], lambda _: frozenset())
-        wanted = words(fact).intersection(frozenset().union(*self._evidence.own))
-        return bool(wanted) and wanted <= frozenset().union(*later.own)
+    def _is_gone(self, fact: str, one: str, gone: Gone) -> bool:
+        its = gist(fact)
+        is_same = one == key(fact) or carries([its], gist(one))
+        wanted = words(fact) if is_same else self._particulars_of(its, one, gone.became)
+        if not is_same and not wanted:
+            return False
+        return not self._said_again(wanted, lambda message: message.timestamp > gone.at)
+
+    def _particulars_of(self, its: Gist, gone: str, became: str) -> frozenset[str]:
+        """The names and numbers of a fact that is gone, where another has just these: it may be the same in other
+        words. None where the fact is there in other words, or has nothing but a small number."""
+        old, people = gist(gone), self._evidence.names | {"user", "only"}
+        shared = (old.names | old.numbers) - people
+        is_telling = bool(shared & old.names) or len(shared) > 1 or any(len(number) > 3 for number in shared)
+        is_about_the_same = its.firm - people == old.firm - people and bool(its.negations) == bool(old.negations)
+        is_there = gone in self._standing or (bool(became) and shared <= gist(became).said)
+        return shared if is_telling and is_about_the_same and not is_there else frozenset()
+
+    def _said_again(self, wanted: Iterable[str], is_since: Callable[[Said], bool]) -> bool:
+        """Whether what people have said since has those of the words that they had said before."""
+        later = evidence_of([message for message in self._said if is_since(message)], lambda _: frozenset())
+        said_before = frozenset().union(*self._evidence.own).intersection(map(str.casefold, wanted))
+        return bool(said_before) and said_before <= frozenset().union(*later.own)
 
 
-def _consolidations(versions: Sequence[Version]) -> Iterator[Version]:
-    """The newest first."""
-    return (version for version in reversed(versions) if version.kind == "consolidation")
+def _is_later(version: Version, said: Sequence[Said], cursor: int) -> bool:
+    """Whether it was made of something that comes after some of these messages, or after that history entry."""
+    if cursor and version.read_through > cursor:
+        return True
+    times = [message.timestamp for message in said]
+    if not times or version.at <= min(times):
+        return False
+    is_after_all = version.at > max(times)
+    if not version.heard:
+        return is_after_all and not version.read_through
+    return any(_is_behind(stretch, said, is_after_all) for stretch in version.heard)
+
+
+def _is_behind(stretch: Stretch, said: Sequence[Said], is_after_all: bool) -> bool:
+    """Whether a stretch ends behind some of these messages, with one that is not among them."""
+    numbers = {message.n for message in said if _is_of(message, stretch)}
+    return min(numbers) < stretch.last not in numbers if numbers else is_after_all
+
+
+def _is_since(version: Version, message: Said) -> bool:
+    """Whether a message was said after what the version was made of."""
+    return message.timestamp > version.at or any(
+        _is_of(message, stretch) and message.n > stretch.last for stretch in version.heard
+    )
+
+
+def _is_of(message: Said, stretch: Stretch) -> bool:
+    """Whether it is of that session; a turn is named for it, but not in an older layout."""
+    return message.turn.rpartition("#")[0] in ("", stretch.session)

@@ -47,8 +47,16 @@ def key(fact: str) -> str:
     return same(normal(fact))
 
 
+class Gone(NamedTuple):
+    """When a fact was taken out or reworded, and what it was reworded to, in normal form; empty for nothing."""
+
+    at: datetime
+    became: str = ""
+
+
 class _Mention(NamedTuple):
-    """What a version did to a fact; `other` is what it was before, in normal form."""
+    """What a version did to a fact; `other` is what a reworded one was before, and what one that is gone became, in
+    normal form."""
 
     what: Literal["new", "reworded", "moved", "put back", "gone"]
     other: str = ""
@@ -91,19 +99,26 @@ def follow_all(facts: Sequence[str], versions: Sequence[Version]) -> list[list[T
     return found
 
 
-def taken_out(versions: Sequence[Version], since: datetime) -> dict[str, datetime]:
+def taken_out(versions: Sequence[Version], since: datetime) -> dict[str, Gone]:
     """When each fact was last taken out by somebody who wanted that, by its key, as far as versions made since say."""
-    found: dict[str, datetime] = {}
+    found: dict[str, Gone] = {}
     for version in takewhile(lambda version: version.at >= since, reversed(versions)):
-        for fact in gone_with(version) if version.kind in _WANTED else ():
-            found.setdefault(fact, version.at)
+        for fact, became in gone_with(version).items() if version.kind in _WANTED else ():
+            found.setdefault(fact, Gone(version.at, became))
     return found
 
 
-def gone_with(version: Version) -> list[str]:
-    """The keys of the facts that a version has taken out or reworded."""
+def gone_with(version: Version) -> dict[str, str]:
+    """The keys of the facts that a version has taken out or reworded, and what each became, empty for nothing."""
     said = _mentions(version.lines)
-    return [fact for fact, mentions in said.items() if any(mention.what == "gone" for mention in mentions)]
+    found = {fact: next((one for one in mentions if one.what == "gone"), None) for fact, mentions in said.items()}
+    return {fact: mention.other for fact, mention in found.items() if mention}
+
+
+def come_with(version: Version) -> list[str]:
+    """The keys of the facts that are in a version's words: new, or reworded."""
+    said = _mentions(version.lines)
+    return [fact for fact, mentions in said.items() if any(one.what in ("new", "reworded") for one in mentions)]
 
 
 def _go_back(
@@ -169,7 +184,7 @@ def _readings(sign: str, body: str) -> Iterator[tuple[str, _Mention]]:
             for old, new in _cuts(body, " -> "):
                 if key(old) != key(new):
                     yield key(new), _Mention("reworded", normal(old))
-                    yield key(old), _Mention("gone")
+                    yield key(old), _Mention("gone", normal(new))
 
 
 def _cuts(body: str, at: str) -> Iterator[tuple[str, str]]:

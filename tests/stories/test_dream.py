@@ -799,6 +799,54 @@ async def test_what_a_person_took_out_by_hand_stays_out() -> None:
     assert await known(agent) == []
 
 
+async def test_what_was_restored_away_does_not_return_in_other_words() -> None:
+    """Neither from a Dream nor from the summary of the same talk."""
+    mind = Sleeper({"memory_updates": ["Ann lives in Leipzig."]})
+    other_words = "Ann's home is in Leipzig."
+
+    def summing_up(request: Request) -> Reply:
+        if request.forced == "save_memory":
+            return saving(history_entry="Talk.", memory_update=f"{memory_in(request)}\n- {other_words}")
+        return mind(request)
+
+    agent = awake(summing_up, 40_000)  # type: ignore[arg-type]
+    async with running(agent) as chat:
+        await tells(chat, "I live in Leipzig, it is my home")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 2).\nMEMORY.md: 1 in"
+        await asks(chat, "/dream-restore --version 1")
+        mind.teaches = {"memory_updates": [other_words]}
+        agent.clock.pass_time(60)
+        await archived(chat)
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+    assert len(mind.batches) == 2 and await known(agent) == []
+
+
+async def test_what_a_dream_has_overtaken_does_not_return_with_the_summary() -> None:
+    """Berlin, then Munich, are learnt from quiet talk; only then the first words are summed up."""
+
+    def teaches(batch: str) -> dict[str, Any]:
+        there, before = ("Munich", "Berlin") if "Munich" in batch else ("Berlin", "Munich")
+        outdated = [{"fact": f"Ann lives in {before}.", "reason": f"lives in {there}"}]
+        return {"memory_updates": [f"Ann lives in {there}."], "outdated": outdated}
+
+    mind = Sleeper(teaches)
+    agent = world(mind)
+    async with running(agent) as chat:
+        for text in ("I live in Berlin", "I live in Munich now"):
+            await tells(chat, text)
+            await quiet(chat)
+            await asks(chat, "/dream")
+        assert await known(agent) == ["Ann lives in Munich."]
+        assert (await asks(chat, "/compact")).startswith("Consolidated")
+        assert await asks(chat, "/dream") == "Nothing new to learn."
+        assert len(mind.batches) == 3 and await known(agent) == ["Ann lives in Munich."]
+        await tells(chat, "I live in Berlin again")
+        await quiet(chat)
+        assert await asks(chat, "/dream") == "Learned (version 4).\nMEMORY.md: 1 in, 1 out"
+    assert await known(agent) == ["Ann lives in Berlin."]
+
+
 CONFLICT = "- Lives in Oslo\n- Lives in Rome <!-- contradicted -->\n- Likes tea\n"
 
 
