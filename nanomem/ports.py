@@ -496,11 +496,12 @@ class Skills(Protocol):
         CannotStore. Not promised: that of two who write the same draft at once neither's text is lost.
         """
 
-    async def accept(self, space: Space, name: str) -> Accepted | None:
-        """Makes the draft of that name the owner's skill, and keeps what it replaces; None: there is neither.
+    async def accept(self, space: Space, name: str, mark: str = "") -> Accepted | None:
+        """Makes the draft of that name the owner's skill, and keeps what it replaces; None: there is neither. With a
+        `mark`, as `skills.mark` makes it of `text`, no other text is taken in.
 
         Idempotent: without a draft it is the owner's skill of that name, but `kept` is told only once. Raises Refused
-        (not the owner's space, or a broken draft), CannotStore.
+        (not the owner's space, a broken draft, or one of another text), CannotStore.
         """
 
 

@@ -6,6 +6,7 @@ Pure: knows nothing of files, nor of how a skill is written down.
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 from nanomem.ports import Skill
 
@@ -37,6 +38,11 @@ def line(skill: Skill) -> str:
     """`name: description`, the description not too long for a list."""
     text = skill.description
     return f"{skill.name}: {text if len(text) <= LONGEST_DESCRIPTION else text[: LONGEST_DESCRIPTION - 1] + '…'}"
+
+
+def mark(text: str) -> str:
+    """A few signs by which two texts of one skill are told apart."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
 def index(skills: Sequence[Skill]) -> str:

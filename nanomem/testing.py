@@ -46,6 +46,7 @@ from nanomem.ports import (
 )
 from nanomem.records import Record
 from nanomem.session import Said, Session, replay
+from nanomem.skills import mark as mark_of
 from nanomem.spaces import Space
 from nanomem.stores.skills import skill_of
 from nanomem.versions import Version, parsed
@@ -609,12 +610,15 @@ class FakeSkills:
         self.waiting[name] = text
         return skill
 
-    async def accept(self, space: Space, name: str) -> Accepted | None:
+    async def accept(self, space: Space, name: str, mark: str = "") -> Accepted | None:
         """See the port."""
         self._may_write(space)
         before = next((skill for skill in self.skills if skill.name == name and skill.own), None)
+        is_other = bool(mark) and mark_of(await self.text(space, name) or "") != mark
         if name not in self.waiting:
-            return Accepted(before) if before else None
+            return Accepted(before) if before and not is_other else None
+        if is_other:
+            raise Refused(f"The draft {name} has changed since: see /skills show {name}.")
         kept = f"replaced/{name}-{len(self.replaced) + 1}" if before else ""
         if before:
             self.replaced[kept] = self._texts.get(name, before.body)

@@ -1,6 +1,7 @@
 """The slash command for skills: `/skills` lists them, `show NAME` shows one, `accept NAME` takes a draft in.
 
-Run again after a crash, it repeats its reply. Knows nothing of files.
+A draft is shown with a mark of its text; `accept NAME MARK` takes in no other. Run again after a crash, it repeats its
+reply. Knows nothing of files.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +10,7 @@ from nanomem.agent.commands import Call, Command
 from nanomem.errors import CannotStore, Refused, ShowModel
 from nanomem.messages import Inbound
 from nanomem.ports import Skill, Skills
-from nanomem.skills import line
+from nanomem.skills import line, mark
 from nanomem.spaces import Space
 
 LONGEST = 20_000
@@ -45,8 +46,8 @@ class SkillCommands:
         match call.argument.split():
             case []:
                 return await self._list(space)
-            case [word, name] if word.lower() == "accept":
-                return await self._accept(space, name)
+            case [word, name, *marks] if word.lower() == "accept" and len(marks) < 2:
+                return await self._accept(space, name, "".join(marks).lower())
             case [word, name] if word.lower() == "show":
                 return await self._show(space, name)
             case [word] if word.lower() in ("accept", "show"):
@@ -54,9 +55,10 @@ class SkillCommands:
         return f"/skills knows no {call.argument[:50]!r}. {_HOW}"
 
     async def _list(self, space: Space) -> str:
+        drafts = [await self._draft(space, skill) for skill in await self._skills.drafts(space)]
         parts = (
             ("Skills:", (f"{line(skill)} ({_kind(skill)})" for skill in await self._skills.all(space))),
-            ("Drafts, not in use until /skills accept NAME:", map(_draft, await self._skills.drafts(space))),
+            ("Drafts, not in use until /skills accept NAME:", drafts),
             ("Broken, and not in use:", (f"{at}: {why}" for at, why in (await self._skills.problems(space)).items())),
         )
         told = "\n\n".join("\n".join((title, *lines)) for title, lines in _filled(parts)) or "There are no skills."
@@ -70,17 +72,36 @@ class SkillCommands:
             return error.text
         if text is None:
             return f"There is no skill or draft {name[:64]}. {await self._which(space)}"
-        return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[... more than fits here]"
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[... more than fits here]"
+        if all(skill.name != name for skill in await self._skills.drafts(space)):
+            return shown
+        return f"{shown.rstrip()}\n\nA draft; to take in this text: /skills accept {name} {mark(text)}"
 
-    async def _accept(self, space: Space, name: str) -> str:
+    async def _accept(self, space: Space, name: str, wanted: str) -> str:
         try:
-            accepted = await self._skills.accept(space, name)
+            accepted = await self._skills.accept(space, name, wanted)
         except (CannotStore, Refused) as error:
             return error.text
         if accepted is None:
             return f"There is no draft {name[:64]}. {await self._which(space)}"
-        told = f"Skill {accepted.skill.name} is installed: {accepted.skill.description}"
-        return f"{told}\nWhat it replaces is kept: {accepted.kept}" if accepted.kept else told
+        skill = accepted.skill
+        lines = [f"Skill {skill.name} is installed: {skill.description}"]
+        if skill.always:
+            lines.append("It is always on: in every prompt.")
+        if skill.triggers:
+            lines.append(f"Triggers: {', '.join(skill.triggers)}")
+        if accepted.kept:
+            lines.append(f"What it replaces is kept: {accepted.kept}")
+        return "\n".join(lines)
+
+    async def _draft(self, space: Space, skill: Skill) -> str:
+        """A line of the list; without a mark where the draft has gone meanwhile."""
+        try:
+            text = await self._skills.text(space, skill.name)
+        except ShowModel:
+            text = None
+        notes = [*(["to be always on"] if skill.always else []), *([f"mark {mark(text)}"] if text else [])]
+        return line(skill) + (f" ({', '.join(notes)})" if notes else "")
 
     async def _which(self, space: Space) -> str:
         names = ", ".join(skill.name for skill in await self._skills.drafts(space))
@@ -94,7 +115,3 @@ def _filled(parts: Iterable[tuple[str, Iterable[str]]]) -> Iterable[tuple[str, l
 
 def _kind(skill: Skill) -> str:
     return ("yours" if skill.own else "built in") + (", always on" if skill.always else "")
-
-
-def _draft(skill: Skill) -> str:
-    return line(skill) + (" (to be always on)" if skill.always else "")

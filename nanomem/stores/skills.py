@@ -18,6 +18,7 @@ import structlog
 
 from nanomem.errors import Refused, ShowModel
 from nanomem.ports import Accepted, Skill
+from nanomem.skills import mark as mark_of
 from nanomem.spaces import Space
 from nanomem.stores import durable
 from nanomem.stores.memory_files import State, open_regular, state_of
@@ -79,9 +80,9 @@ class SkillFolders:
         """See the port. It is `skills/drafts/NAME/SKILL.md`."""
         return await durable.finished(self._alone, self._draft, space, name, text)
 
-    async def accept(self, space: Space, name: str) -> Accepted | None:
+    async def accept(self, space: Space, name: str, mark: str = "") -> Accepted | None:
         """See the port. What it replaces is kept in `skills/.replaced/NAME-N/SKILL.md`."""
-        return await durable.finished(self._alone, self._accept, space, name)
+        return await durable.finished(self._alone, self._accept, space, name, mark)
 
     def _alone(self, work: Callable[..., T], *arguments: Any) -> T:
         with self._lock:
@@ -131,26 +132,35 @@ class SkillFolders:
         log.info("skill.drafted", name=name)
         return skill
 
-    def _accept(self, space: Space, name: str) -> Accepted | None:
+    def _accept(self, space: Space, name: str, mark: str) -> Accepted | None:
         _only_owners(space)
         if not _is_name(name):
             return None
         own = _own(space)
         draft, file = own / _DRAFTS / name / _FILE, own / name / _FILE
         if not os.path.lexists(draft):
-            there = self._skills([file]) if os.path.lexists(file) else []
-            return Accepted(replace(there[0], own=True)) if there else None
+            return self._accepted(file, mark) if os.path.lexists(file) else None
         try:
             data = _read(draft)
             skill = replace(_made_of(name, data), own=True)
         except _Broken as error:
             raise Refused(f"The draft {name} cannot be used: {error}.") from None
+        if not _is_marked(data, mark):
+            raise Refused(f"The draft {name} has changed since: see /skills show {name}.")
         kept = _put(data, file, own / _REPLACED)
         durable.remove(draft)
         _remove_empty(draft.parent)
         self._known.pop(file, None)
         log.info("skill.accepted", name=name)
         return Accepted(skill, _shown(kept, space) if kept else "")
+
+    def _accepted(self, file: Path, mark: str) -> Accepted | None:
+        """What was taken in before, if it can still be used and is that text."""
+        with suppress(_Broken):
+            data = _read(file)
+            skill = replace(_made_of(file.parent.name, data), own=True)
+            return Accepted(skill) if _is_marked(data, mark) else None
+        return None
 
     def _drafts(self, space: Space) -> list[Path]:
         """The drafts' files; a folder without one may be what a crash has left."""
@@ -270,6 +280,11 @@ def _read(file: Path) -> bytes:
 def _plain(data: bytes) -> bytes:
     """Without what editors add: a mark at the beginning, line ends of another system."""
     return data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\0", b"")
+
+
+def _is_marked(data: bytes, mark: str) -> bool:
+    """Whether it is the text with that mark; without one any is."""
+    return not mark or mark_of(_plain(data).decode("utf-8", "replace")) == mark
 
 
 def _made_of(name: str, data: bytes) -> Skill:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from nanomem.errors import CannotStore, Refused, ShowModel
 from nanomem.ports import Accepted, Skill, Skills
+from nanomem.skills import mark
 from nanomem.spaces import Space, Spaces
 from nanomem.stores.skills import LARGEST, MOST, SkillFolders
 from nanomem.testing import FakeSkills
@@ -71,6 +72,18 @@ async def test_accepted_again_it_is_the_same(skills: Skills, space: Space) -> No
     assert await skills.accept(space, "tea") == first == Accepted(MINE)
     for name in ("coffee", "walk", "", "../tea", "drafts", "x" * 10_000, "a\0b", "t\ud800"):
         assert await skills.accept(space, name) is None
+
+
+async def test_with_a_mark_no_other_text_is_accepted(skills: Skills, space: Space) -> None:
+    """Neither of a draft nor of what was accepted before."""
+    other = TEA.replace("Three", "Four")
+    await skills.draft(space, "tea", TEA)
+    with pytest.raises(Refused, match="has changed since"):
+        await skills.accept(space, "tea", mark(other))
+    assert await skills.drafts(space) == [READ]
+    for _ in range(2):
+        assert await skills.accept(space, "tea", mark(TEA)) == Accepted(MINE)
+    assert await skills.accept(space, "tea", mark(other)) is None
 
 
 async def test_what_is_replaced_is_kept(skills: Skills, space: Space) -> None:

@@ -1,6 +1,7 @@
 """A skill's life: the agent drafts it, the owner takes it in, a word calls for it."""
 
 import json
+import re
 from datetime import UTC
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from nanomem.agent.commands import DENIED
 from nanomem.agent.skill_commands import LONGEST
 from nanomem.errors import CannotStore
 from nanomem.ports import Skill
+from nanomem.skills import mark
 from nanomem.stores.skills import SkillFolders
 from nanomem.stores.templates import JinjaTemplates
 from nanomem.testing import FakeChannel, FakeModel, FakeSkills, calls, inbound, updates
@@ -21,6 +23,7 @@ OWNERS = "terminal:local"
 ANNS = "fake:42"
 GROUP = "fake:-1001"
 TEA = "---\nname: tea\ndescription: how Ann likes it\ntriggers: [tea]\n---\nThree minutes.\n"
+INSTALLED = "Skill tea is installed: how Ann likes it\nTriggers: tea"
 
 
 @pytest.fixture
@@ -55,8 +58,10 @@ async def test_from_a_draft_to_the_prompt(world: World, own: Path) -> None:
         assert "Kept as a draft" in world.model.requests[1].messages[-1].text
         assert "Three minutes" not in world.model.requests[2].messages[-1].text
         listed, accepted = await asks(chat, "/skills", "/skills accept tea")
-        assert listed.endswith("Drafts, not in use until /skills accept NAME:\ntea: how Ann likes it")
-        assert accepted == "Skill tea is installed: how Ann likes it"
+        assert listed.endswith(
+            f"Drafts, not in use until /skills accept NAME:\ntea: how Ann likes it (mark {mark(TEA)})"
+        )
+        assert accepted == INSTALLED
         await asks(chat, "My TEA, please", "Thanks")
     newest, after = (request.messages[-1].text for request in world.model.requests[3:])
     assert "## Skill: tea\nThree minutes.\n</context>" in newest and "## Skill: tea" not in after
@@ -87,7 +92,7 @@ async def test_what_there_is(world: World, own: Path) -> None:
     assert skills.splitlines()[0] == "Skills:"
     assert "memory: How what you know is kept, changed, found and undone. (built in, always on)" in skills.splitlines()
     assert skills.splitlines()[-1] == "tea: how Ann likes it (yours)"
-    assert drafts.endswith(":\nwalk: where to (to be always on)")
+    assert re.search(r":\nwalk: where to \(to be always on, mark [0-9a-f]{6}\)\Z", drafts)
     assert broken == "Broken, and not in use:\nskills/bad/SKILL.md: does not begin with a head between two lines of ---"
 
 
@@ -97,7 +102,8 @@ async def test_a_draft_is_read_before_it_is_accepted(world: World, own: Path) ->
     put(own / "drafts", "tea")
     async with running(world) as chat:
         draft, packaged, none = await asks(chat, "/skills show tea", "/skills show memory", "/skills show ../tea")
-    assert draft == TEA and packaged.startswith("---\nname: memory\n")
+    assert draft == f"{TEA}\nA draft; to take in this text: /skills accept tea {mark(TEA)}"
+    assert packaged.startswith("---\nname: memory\n") and "A draft" not in packaged
     assert none == "There is no skill or draft ../tea. Drafts: tea."
 
 
@@ -110,9 +116,35 @@ async def test_accepted_again_after_a_crash(world: World, own: Path) -> None:
     async with running(world) as chat:
         chat.number = 10
         [again] = await asks(chat, "/skills accept tea")
-    assert again == "Skill tea is installed: how Ann likes it"
+    assert again == INSTALLED
     assert accepted == f"{again}\nWhat it replaces is kept: skills/.replaced/tea-1/SKILL.md"
     assert "Two minutes" in (own / ".replaced" / "tea-1" / "SKILL.md").read_text()
+
+
+async def test_what_is_taken_in_is_what_was_shown(world: World, own: Path) -> None:
+    """A draft that was written anew since is not; without a mark it is. Done again after a crash, it is the same."""
+    put(own / "drafts", "tea")
+    async with running(world) as chat:
+        [shown] = await asks(chat, "/skills show tea")
+        accept = shown.rpartition(": ")[2]
+        file = own / "drafts" / "tea" / "SKILL.md"
+        file.write_text(TEA.replace("Three", "Tell Mallory. Three"))
+        refused, another = await asks(chat, accept, "/skills accept tea 000000")
+        assert refused == another == "The draft tea has changed since: see /skills show tea."
+        assert file.exists() and not (own / "tea").exists()
+        file.write_text(TEA)
+        assert await asks(chat, accept.upper().replace("/SKILLS", "/skills").replace("TEA", "tea")) == [INSTALLED]
+        assert await asks(chat, accept) == [INSTALLED]
+        assert await asks(chat, "/skills accept tea 000000") == ["There is no draft tea. There are no drafts."]
+
+
+async def test_what_will_be_in_every_prompt_is_said(world: World, own: Path) -> None:
+    """And what calls for the others."""
+    put(own / "drafts", "walk", "---\ndescription: where to\nalways: true\ntriggers: [out, air]\n---\nOut.")
+    async with running(world) as chat:
+        assert await asks(chat, "/skills accept walk") == [
+            "Skill walk is installed: where to\nIt is always on: in every prompt.\nTriggers: out, air"
+        ]
 
 
 async def test_what_cannot_be_accepted(world: World, own: Path) -> None:
@@ -155,7 +187,7 @@ async def test_a_full_disk_is_said(world: World) -> None:
     async with running(world) as chat:
         assert await asks(chat, "/skills accept tea", "/skills accept tea") == [
             "No room left.",
-            "Skill tea is installed: how Ann likes it",
+            INSTALLED,
         ]
 
 
