@@ -50,6 +50,14 @@ def index(skills: Sequence[Skill]) -> str:
     return "\n".join(line(skill) for skill in skills if not skill.always)
 
 
+def fenced(text: str) -> str:
+    """The text as code, whatever fences are in it: nobody shall decide about what he is not shown."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
 def within_context(text: str) -> str:
     """A text with nothing in it that looks like the beginning or the end of the block it is put into."""
     return _CONTEXT_MARK.sub("&lt;", text)

@@ -10,7 +10,7 @@ from nanomem.agent.commands import Call, Command
 from nanomem.errors import CannotStore, Refused, ShowModel
 from nanomem.messages import Inbound
 from nanomem.ports import Skill, Skills
-from nanomem.skills import line, mark
+from nanomem.skills import fenced, line, mark
 from nanomem.spaces import Space
 
 LONGEST = 20_000
@@ -72,10 +72,10 @@ class SkillCommands:
             return error.text
         if text is None:
             return f"There is no skill or draft {name[:64]}. {await self._which(space)}"
-        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[... more than fits here]"
+        shown = fenced(text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[... more than fits here]")
         if all(skill.name != name for skill in await self._skills.drafts(space)):
             return shown
-        return f"{shown.rstrip()}\n\nA draft; to take in this text: /skills accept {name} {mark(text)}"
+        return f"{shown}\nA draft; to take in this text: /skills accept {name} {mark(text)}"
 
     async def _accept(self, space: Space, name: str, wanted: str) -> str:
         try:

@@ -12,6 +12,7 @@ from nanomem.facts import MemoryFiles
 from nanomem.memory.undoing import restore
 from nanomem.memory.why import Why, as_text, own
 from nanomem.ports import History, Memory, Versions
+from nanomem.skills import fenced
 from nanomem.spaces import OWNER, Space
 from nanomem.versions import Version
 
@@ -111,7 +112,7 @@ async def diff(versions: Versions, space: Space, wanted: int | None, zone: tzinf
     before = await versions.read(space, known[version.number - 2].id) if version.number > 1 else MemoryFiles()
     changed = await asyncio.to_thread(_lines_of_diff, before, after)
     body = "\n".join((*version.lines, "", *changed)).strip("\n")
-    return f"{line_of(version, zone)}\n{_fenced(body or '(nothing changed)')}"
+    return f"{line_of(version, zone)}\n{fenced(body or '(nothing changed)')}"
 
 
 def _lines_of_diff(before: MemoryFiles, after: MemoryFiles) -> list[str]:
@@ -120,14 +121,6 @@ def _lines_of_diff(before: MemoryFiles, after: MemoryFiles) -> list[str]:
         old = before.by_name[name].splitlines()
         found += unified_diff(old, text.splitlines(), f"a/{name}", f"b/{name}", lineterm="")
     return found
-
-
-def _fenced(text: str) -> str:
-    """The text as code, whatever fences are in it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
 
 
 async def _restore(parts: Parts, space: Space, wanted: int) -> str:

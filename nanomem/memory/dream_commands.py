@@ -64,7 +64,8 @@ class DreamCommands:
             return NOTHING_NEW
         version = (await self._parts.versions.all(space))[run.version - 1] if run.version else None
         learnt = await self._learnt(space, version) if version else ""
-        return "\n".join(filter(None, (learnt, run.reason))) or NOTHING_NEW
+        drafted = [f"Drafted a skill: /skills show {name}" for name in run.drafted]
+        return "\n".join(filter(None, (learnt, *drafted, run.reason))) or NOTHING_NEW
 
     async def _learnt(self, space: Space, version: Version) -> str:
         """What a version changed, a line for each file; empty where it only says what was put back."""
@@ -127,7 +128,8 @@ class DreamCommands:
         return lines
 
     def _told(self, run: Run, shows_cost: bool) -> str:
-        read = f"{run.entries} entries" + (f" and {run.messages} messages" if run.messages else "")
+        counts = ((run.entries, "entry", "entries"), (run.messages, "message", "messages"))
+        read = " and ".join(f"{n} {one if n == 1 else more}" for n, one, more in counts if n) or "nothing"
         cost = f", ${run.usage.cost_usd:.4f}" if shows_cost else ""
         left_out = f", {run.refused} not fit to be learnt" if run.refused else ""
         became = f"{run.new} in, {run.reworded} reworded, {run.out} out{left_out}"

@@ -114,7 +114,7 @@ class SkillFolders:
                 return _plain(_read(file)).decode()
             except (_Broken, UnicodeDecodeError) as error:
                 reason = error if isinstance(error, _Broken) else "not UTF-8"
-                raise ShowModel(f"The file of {name} cannot be edited: {reason}. Write it anew.") from None
+                raise ShowModel(f"The file of {name} cannot be used: {reason}. It has to be written anew.") from None
         return None
 
     def _draft(self, space: Space, name: str, text: str) -> Skill:

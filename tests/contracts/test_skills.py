@@ -310,7 +310,7 @@ async def test_something_else_in_the_place_of_a_draft(
     assert list(await folders.problems(space)) == ["skills/drafts/tea/SKILL.md"]
     with pytest.raises(Refused, match="tea cannot be used"):
         await folders.accept(space, "tea")
-    with pytest.raises(ShowModel, match="tea cannot be edited"):
+    with pytest.raises(ShowModel, match="tea cannot be used"):
         await folders.text(space, "tea")
     assert [skill.name for skill in await folders.all(space)] == ["walk"]
 

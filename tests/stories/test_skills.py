@@ -102,8 +102,8 @@ async def test_a_draft_is_read_before_it_is_accepted(world: World, own: Path) ->
     put(own / "drafts", "tea")
     async with running(world) as chat:
         draft, packaged, none = await asks(chat, "/skills show tea", "/skills show memory", "/skills show ../tea")
-    assert draft == f"{TEA}\nA draft; to take in this text: /skills accept tea {mark(TEA)}"
-    assert packaged.startswith("---\nname: memory\n") and "A draft" not in packaged
+    assert draft == f"```\n{TEA.rstrip()}\n```\nA draft; to take in this text: /skills accept tea {mark(TEA)}"
+    assert packaged.startswith("```\n---\nname: memory\n") and "A draft" not in packaged
     assert none == "There is no skill or draft ../tea. Drafts: tea."
 
 
