@@ -28,6 +28,8 @@ _HAN_SIGN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3040-\u309f・ー]{2}")
 _NOBODY = re.compile("用户|使用|ユーザ")
 _NUMBERS = re.compile(r"\+?\d[\d ()/.-]{5,30}\d")
+_SHORTEST = 4
+"""Letters of a word that say which word it is."""
 _LONG_RUN = re.compile(r"[^\s\u2e80-\u9fff]{200}")
 
 
@@ -41,8 +43,27 @@ def words_of_fact(fact: str) -> Words:
     return frozenset(_forms(fact, lambda found: found.content))
 
 
+def particulars(fact: str) -> Words:
+    """The names and numbers of a fact, and all that is Chinese."""
+    return frozenset(_forms(fact, lambda found: found.firm))
+
+
+def shared(fact: Words, source: AbstractSet[str]) -> Words:
+    """The words of a fact that are in a text, if only by their beginnings: "teacher" by "teach"."""
+    return frozenset(word for word in fact if word in source or (word.isalpha() and _begins(word, source)))
+
+
+def _begins(word: str, source: AbstractSet[str]) -> bool:
+    return any(word[:end] in source for end in range(_SHORTEST, len(word)))
+
+
+def is_han(said: Words) -> bool:
+    """Whether it speaks Chinese or Japanese."""
+    return any(map(_HAN_SIGN.match, said))
+
+
 def _forms(text: str, parts: Callable[[Gist], Iterable[str]]) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in dict.fromkeys(text.splitlines()):
         line = unicodedata.normalize("NFKC", line.encode("utf-8", "replace").decode())
         for token in parts(gist(same(_LONG_RUN.sub(r"\g<0> ", line)))):
             low = token.casefold()

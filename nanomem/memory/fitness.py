@@ -70,12 +70,19 @@ class Fitness:
         return any(names(wanted, gist(fact)) for version in versions for fact in come_with(version))
 
     def of_files(self, base: MemoryFiles, proposal: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
-        """The proposal, made from `base`, without the new facts that may not be taken in."""
-        return screened(base, proposal, lambda fact: not self._admits(fact, removed))
+        """The proposal, made from `base`, without what is new in it and may not be taken in."""
+        return screened(base, proposal, lambda fact: not self._admits(fact, removed), self._is_unfit_title)
 
     def admits(self, text: str) -> bool:
         """Whether a person has said what it says, and it gives nothing away."""
         return not unfit(text, self._known, self._evidence, self._strict)
+
+    def _is_unfit_title(self, title: str) -> bool:
+        """A title may be in the assistant's words."""
+        is_unfit = bool(unfit(title, self._known, self._evidence, strict=False))
+        if is_unfit:
+            self.refused.add(key(title))
+        return is_unfit
 
     def _admits(self, fact: str, removed: Sequence[Removal]) -> bool:
         is_fit = self.admits(fact) and not self._is_outdated(fact, removed)
