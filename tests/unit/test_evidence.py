@@ -368,6 +368,8 @@ PIECES = st.sampled_from(
         "\n",
         "\r",
         "# Bees\n",
+        "# Likes Zorbo and Fizzo\n",
+        "Zorbo, Fizzo -->\n",
         "```\n",
         "---\n",
         "<!-- ",
