@@ -88,7 +88,7 @@ def evidence_of(messages: Sequence[Said], secrets_in: Finder) -> Evidence:
     who = words("\n".join(names))
     return Evidence(
         own=_each(own),
-        stated=_each(stated),
+        stated=_each(stated) if ordered else frozenset(),
         quoted=_each(passage for text in quoted for passage in passages(text)),
         answered=_each(passage for text in answered for passage in passages(text)),
         asked=_each(asked),

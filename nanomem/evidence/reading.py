@@ -57,7 +57,7 @@ def _parts(lines: Sequence[str], at: int) -> bool:
     below = list(islice(filter(str.strip, islice(lines, at + 1, None)), 2))
     if len(below) != 1:
         return bool(below)
-    text, above = below[0].strip(), "".join(next(filter(str.strip, reversed(lines[:at])), "")[-_LINE:])
+    text, above = below[0].strip(), next(filter(str.strip, reversed(lines[:at])), "")[-_LINE:]
     return len(text) > 120 or text.isupper() or bool(_LOOK.search(above)) or any(orders(text))
 
 
@@ -98,8 +98,8 @@ _WISH = re.compile(
         |(?:in|to)\ (?:(?:your|the|my)\ )?(?:memory|mind|notes)|bitte|gut|auf|ab|für\ (?:mich|später)|im\ gedächtnis
         |s'il\ te\ plaît|pour\ (?:moi|plus\ tard)|por\ favor|para\ mí)){0,5}
         \s{0,9}(?:[.!?,;:…\n)]|\Z)
-    |(?:\A|[\s，。！？：,.!?:])(?:请|麻烦|能|可以|帮我|帮忙|你|您|就|都){0,4}(?:
-        (?:记住|記住|记下|記下|保存|存下)(?:这个|这些|这条|這個|那个|它|一下|来|吧)|(?:把|将)(?:这个|这些|这条|這個|那个|它)(?:都|给我|帮我)?
+    |(?:\A|[\s，。！？：,.!?:])(?:请|麻烦|[你您]?(?:能|可以)|帮我|帮忙|就|都){0,4}(?:
+        (?:记住|記住|记下|記下|记一下|保存|存下)(?:这个|这些|这条|這個|那个|它|一下|来|吧)|(?:把|将)(?:这个|这些|这条|這個|那个|它)(?:都|给我|帮我)?
         (?:记住|記住|记下|記下|记一下|保存|存下))[来來吧吗嗎啊哦好了一下]{0,4}(?:[\s，。！？：,.!?:]|\Z)
     |(?:これ|それ)を?(?:覚えて|メモして|保存して|記憶して)""",
     re.IGNORECASE | re.VERBOSE,
@@ -127,7 +127,7 @@ def wants_findings(own: str) -> bool:
 
 _SOFTWARE = re.compile(
     r"""\b(?:software|programs?|programmes?|bots?|chat\s?bots?|agents?|(?:language\ )?models?|systems?|ais?|llms?
-    |gpts?
+    |gpts?|(?:previous|prior)\ instructions
     |assistants?|automated|automatic|crawlers?|machines?|scrapers?|summari[sz]ers?|readers?\ (?:programs?|software)
     |ki(?:-\w+)?|assistent\w*|programme?n?|systemen?|modelle?n?|automatisch\w*|logiciels?|systèmes?|ia|modèles?
     |robots?|automatisé\w*
@@ -160,6 +160,7 @@ _FOLLOWING = re.compile(
 )
 _WIPE = re.compile(
     r"""\b(?:delet\w+|forget\w*|remov\w+|eras\w+|updat\w+|overwrit\w+|wip(?:e|es|ed|ing)|discard\w*|clear\w*|replac\w+|correct\w*
+    |outdated|obsolete|wrong|false|no\ longer|any\ ?more|veraltet|falsch
     |chang\w+|lösch\w*|vergess\w*|vergiss|entfern\w*|aktualisier\w*|überschreib\w*|ersetz\w*|supprim\w+|oubli\w+|effac\w+
     |remplac\w+|borr\w+|olvid\w+|elimin\w+|actualiz\w+|reemplaz\w+)\b|删|刪|忘|清除|更新|移除|修改|改成|替换|削除|消""",
     re.IGNORECASE | re.VERBOSE,
@@ -169,7 +170,7 @@ _ALL = re.compile(
 )
 _NO_SUBJECT = re.compile(
     r"""\b(?:entr(?:y|ies)|readers?|visitors?|customers?|patients?|facts?|information|data|know\w*|previous\w*|ignore|instructions?
-    |earlier|existing|outdated|einträge\w*|leser\w*|nutzer\w*|kund\w+|entrées?|lecteur\w*|lectrice|entradas?|datos|lector\w*)\b""",
+    |earlier|existing|outdated|einträge\w*|leser\w*|nutzer\w*|kund\w+|entrées?|lecteur\w*|entradas?|lector\w*)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
