@@ -4,7 +4,7 @@ Judges facts that are new; what is known already stays the ledger's business. Re
 refused may be a secret.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nanomem.evidence import evidence_of, founded, screened, unfit, words
@@ -43,7 +43,7 @@ class Fitness:
         oldest = min((message.timestamp for message in said), default=None)
         self._gone = taken_out(versions, oldest) if oldest else {}
         self._standing = {key(fact) for text in known.by_name.values() for fact in facts(text)}
-        self._later = [one for one in versions if one.kind in LEARNT and _is_later(one, said, cursor)]
+        self._later = [*_later(versions, said, cursor)]
         self._overtaken = {fact: version for version in self._later for fact in gone_with(version)}
 
     def of_wishes(self, wanted: Extracted) -> Extracted:
@@ -56,7 +56,7 @@ class Fitness:
         return replace(wanted, updates=updates, outdated=tuple(outdated))
 
     def of_removals(self, removed: Sequence[Removal]) -> list[Removal]:
-        """Those whose reason is no order that somebody planted; one that gives a secret away is left out."""
+        """Those whose reason is no order that somebody planted; with a plain one where it gives a secret away."""
         kept = founded(removed, self._evidence, self._known)
         return list(dict.fromkeys(replace(one, reason=self._told(one.reason)) for one in kept))
 
@@ -126,17 +126,22 @@ class Fitness:
         return bool(said_before) and said_before <= frozenset().union(*later.own)
 
 
-def _is_later(version: Version, said: Sequence[Said], cursor: int) -> bool:
-    """Whether it was made of something that comes after some of these messages, or after that history entry."""
-    if cursor and version.read_through > cursor:
-        return True
+def _later(versions: Sequence[Version], said: Sequence[Said], cursor: int) -> Iterator[Version]:
+    """Those made of something that comes after some of these messages, or after that history entry."""
     times = [message.timestamp for message in said]
-    if not times or version.at <= min(times):
-        return False
-    is_after_all = version.at > max(times)
-    if not version.heard:
-        return is_after_all and not version.read_through
-    return any(_is_behind(stretch, said, is_after_all) for stretch in version.heard)
+    oldest, newest = (min(times), max(times)) if times else (None, None)
+    for version in versions:
+        if version.kind not in LEARNT:
+            continue
+        if cursor and version.read_through > cursor:
+            yield version
+        elif oldest is not None and newest is not None and version.at > oldest:
+            is_after_all = version.at > newest
+            is_known = bool(version.heard or version.read_through)
+            if (is_after_all and not is_known) or any(
+                _is_behind(stretch, said, is_after_all) for stretch in version.heard
+            ):
+                yield version
 
 
 def _is_behind(stretch: Stretch, said: Sequence[Said], is_after_all: bool) -> bool:
