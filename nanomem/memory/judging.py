@@ -47,19 +47,22 @@ def decided(change: Change, base: MemoryFiles, proposal: MemoryFiles, current: M
         return Merged(files, changes(_each(_plain, current), _each(_plain, files), change.reason))
     before, wanted, now = (_each(_plain, texts) for texts in (base, proposal, current))
     if change.kind in LEARNT and before != now:
-        wanted = yielding(before, wanted, now, change.removed)
+        wanted = yielding(before, wanted, now, change.removed, to_added=change.kind == "Dream")
     removed = [*change.removed, *(Removal(fact, change.reason) for fact in _dropped(before, wanted) if change.reason)]
     merged = merge(before, wanted, now, removed, has_talk=change.kind in LEARNT)
     form = _each(lambda text, other: text or other, current, proposal)
     return Merged(_each(_shaped, merged.files, form), merged.verdicts)
 
 
-def yielding(base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles, removed: Sequence[Removal]) -> MemoryFiles:
-    """The proposal without the new facts that give another value to what a person has added, changed or taken out
-    since `base`: where both changed one line, or each has one of its own, the person's stands."""
+def yielding(
+    base: MemoryFiles, proposal: MemoryFiles, current: MemoryFiles, removed: Sequence[Removal], *, to_added: bool
+) -> MemoryFiles:
+    """The proposal without the new facts that give another value to what a person has changed or taken out since
+    `base`, or with `to_added` has added: where both changed one line, or each has one of its own, the person's
+    stands."""
     before, now = _facts(base), _facts(current)
     changed = [gist(fact) for fact in before.keys() - now.keys()]
-    added = [gist(fact) for fact in now.keys() - before.keys()]
+    added = [gist(fact) for fact in now.keys() - before.keys()] if to_added else []
     replaced = [fact for fact in changed if any(names(gist(removal.fact), fact) for removal in removed)]
 
     def gives_way(text: str) -> bool:
