@@ -338,6 +338,10 @@ class Diary(Protocol):
         """The newest receipts, of one space or of all, the newest first."""
 
 
+EMPTY = "empty"
+"""The base of a change that was thought of when there was no version yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A wish to change the memory.

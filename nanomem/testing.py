@@ -31,6 +31,7 @@ from nanomem.messages import (
     Usage,
 )
 from nanomem.ports import (
+    EMPTY,
     Accepted,
     Change,
     Channel,
@@ -436,7 +437,8 @@ class FakeMemory:
             raise self.fails.pop(0)
         if version := made([version for version, _ in self.versions], change.trailers):
             return Receipt(version)
-        base = next((files for version, files in self.versions if version.id == change.base), self.files)
+        now = MemoryFiles() if change.base == EMPTY else self.files
+        base = next((files for version, files in self.versions if version.id == change.base), now)
         result = decided(change, base, change.propose(base), self.files)
         if result.files == self.files:
             return Receipt(None, result.verdicts)

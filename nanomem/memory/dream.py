@@ -28,7 +28,7 @@ from nanomem.memory.learning import Learner
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import own
 from nanomem.messages import Usage
-from nanomem.ports import Change, Diary, Memory, PassedOver, Receipt, Run, Skills, Versions
+from nanomem.ports import EMPTY, Change, Diary, Memory, PassedOver, Receipt, Run, Skills, Versions
 from nanomem.proposal import edited
 from nanomem.records import Edit
 from nanomem.session import Said
@@ -249,7 +249,7 @@ class Dreamer:
         proposal = await asyncio.to_thread(fitness.of_files, work.known, proposal, removed)
         work.refused = len(fitness.refused)
         trailers = {**_trailers(work.taught), "Inbound": inbound, "Id": uuid4().hex}
-        base = work.versions[-1].id if work.versions else None
+        base = work.versions[-1].id if work.versions else EMPTY
         change = Change("Dream", lambda _: proposal, base=base, removed=removed, trailers=trailers)
         receipt = await self._memory.change(work.space, change)
         if work.space.is_owners:

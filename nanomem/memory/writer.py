@@ -20,7 +20,7 @@ from nanomem.errors import CannotStore, Refused
 from nanomem.facts import NAMES, MemoryFiles
 from nanomem.memory.judging import LEARNT, decided, given_way, made, outgrown, readable, told
 from nanomem.memory.manners import Manners
-from nanomem.ports import LARGEST_FILE, Change, Clock, Receipt, Versions, WorkingFiles
+from nanomem.ports import EMPTY, LARGEST_FILE, Change, Clock, Receipt, Versions, WorkingFiles
 from nanomem.spaces import OWNER, Space
 from nanomem.versions import Version
 
@@ -207,7 +207,7 @@ class MemoryWriter:
             return Receipt(version)
         head = await self._at(space, known[-1].id if known else None)
         base = head if change.base is None else await self._at(space, change.base, head)
-        return await self._commit(space, change, base, head)
+        return await self._commit(space, change, MemoryFiles() if change.base == EMPTY else base, head)
 
     async def _commit(self, space: Space, change: Change, base: MemoryFiles, head: MemoryFiles) -> Receipt:
         proposal = await asyncio.to_thread(change.propose, readable(base))

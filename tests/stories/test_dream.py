@@ -1015,7 +1015,9 @@ async def test_a_file_that_appears_during_a_first_dream_is_kept() -> None:
         agent.model.gate.set()
         await chat.until_answered()
     assert (await files(agent)).memory == "# Mine\n\n- Likes tea\n- Lives in Paris\n"
-    assert [version.kind for version in await agent.versions.all(SPACE)] == ["manual", "Dream"]
+    [first, second] = await agent.versions.all(SPACE)
+    assert (first.kind, second.kind) == ("manual", "Dream")
+    assert second.lines == ("+ Lives in Paris",), "nobody has left out the person's line, so it is not put back"
 
 
 # --- spaces
