@@ -199,9 +199,13 @@ def _detectors() -> tuple["RegexBasedDetector", ...]:
 
 
 def _is_random(token: str) -> bool:
-    """Whether small and capital letters and digits change too often for words that are written together."""
-    has_all = re.search("[a-z]", token) and re.search("[A-Z]", token) and re.search("[0-9]", token)
-    return bool(has_all) and len(_TURN.findall(token)) >= 0.4 * sum(map(str.isalnum, token))
+    """Whether small and capital letters and digits change too often, in one run of them, for words that are written
+    together or a name with a number in hexadecimal behind it."""
+    run = max(re.split("[^A-Za-z0-9]+", token), key=len)
+    letters = sum(map(str.isalpha, run))
+    capitals = sum(map(str.isupper, run))
+    is_mixed = letters < len(run) and 0.2 * letters <= capitals <= 0.8 * letters
+    return is_mixed and len(run) >= _SHORTEST_KEY and len(_TURN.findall(run)) >= 0.4 * len(run)
 
 
 def _cards(text: str) -> set[str]:
