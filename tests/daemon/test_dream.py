@@ -37,7 +37,7 @@ from tests.emulators import Answer
 from tests.persona import MEMORY, USER, Persona, matches, violations
 
 MODEL = "openai/gpt-test"
-ROUNDS = int(os.environ.get("NANOMEM_KILL_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("NANOMEM_KILL_ROUNDS", "5"))
 KEY = f"telegram:{OWNER}"
 GROUP = -1001
 NOTHING = "Nothing new to learn."
@@ -145,12 +145,12 @@ async def test_a_month_is_learnt(world: World, careless: bool) -> None:
 
 
 async def is_explained(month: Month, wanted: Json) -> bool:
-    """Whether the shell tells from which version a fact is that is true."""
+    """Whether it tells from which version a fact is that is true."""
     files = month.files()[wanted["space"]]
     [fact] = [fact for name in (USER, MEMORY) for fact in facts(files.get(name, "")) if matches(wanted["keys"], fact)]
     words = [next(either for either in key.split("|") if matches([either], fact)) for key in wanted["keys"]]
-    code, why, _ = await month.world.nanomem("memory", "why", *words, "--space", month.name(wanted["space"]))
-    return code == 0 and bool(re.search(r"(?m)^\s*version \d+, ", why))
+    why = await month.asks(f"/memory why {' '.join(words)}", wanted["space"])
+    return bool(re.search(r"(?m)^\s*version \d+, ", why))
 
 
 async def quiet(world: World, asking: Any) -> str:
@@ -644,6 +644,7 @@ async def test_nothing_is_lost_or_learnt_twice_over_kills(world: World, quiet_s:
     nights = Nights(world, int(quiet_s), quiet_s)
     await nights.pass_(max(3, ROUNDS // 2))
     await nights.check()
+    assert nights.deaths and nights.tales
     print(
         f"{nights.deaths} kills, {len(nights.tales)} tales, {nights.restored} versions restored, "
         f"{len(dreams(world))} versions of Dream, {nights.model.calls.count('extract_facts')} times asked for facts"
