@@ -37,7 +37,7 @@ from tests.emulators import Answer
 from tests.persona import MEMORY, USER, Persona, matches, violations
 
 MODEL = "openai/gpt-test"
-ROUNDS = int(os.environ.get("NANOMEM_KILL_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("NANOMEM_KILL_ROUNDS", "4"))
 KEY = f"telegram:{OWNER}"
 GROUP = -1001
 NOTHING = "Nothing new to learn."
@@ -642,7 +642,7 @@ async def test_nothing_is_lost_or_learnt_twice_over_kills(world: World, quiet_s:
     """kill -9 amid learning and restoring: each tale becomes one fact, a restored version is whole, each command is
     answered, and the versions are sound."""
     nights = Nights(world, int(quiet_s), quiet_s)
-    await nights.pass_(max(3, ROUNDS // 2))
+    await nights.pass_(max(2, ROUNDS // 2))
     await nights.check()
     assert nights.deaths and nights.tales
     print(

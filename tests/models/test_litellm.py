@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.errors import CannotForce, NanomemError, TellUser, TooLong, TryLater
+from nanomem.errors import CannotForce, NanomemError, NotNow, TellUser, TooLong, TryLater
 from nanomem.messages import Image, PromptMessage, Request, ToolCall, ToolSchema, Usage
 from nanomem.models import wire
 from nanomem.models.litellm import LitellmModel, Provider
@@ -110,13 +110,13 @@ async def test_a_whole_conversation_reaches_the_wire(server: OpenAIServer, model
         (Answer("", finish_reason="content_filter"), TellUser, "content filter"),
         (Answer("", finish_reason="length"), TellUser, "max_completion_tokens"),
         (Fault.rate_limited(None), TryLater, "too often"),
-        (Fault.quota(), TellUser, "no credit"),
-        (Fault(402, {"error": {"message": "Insufficient Balance"}}), TellUser, "no credit"),
-        (Fault.unauthorized(), TellUser, "Check [providers.openai] api_key."),
-        (Fault(403, {"error": {"message": f"{KEY} may not"}}), TellUser, "Check [providers.openai] api_key."),
+        (Fault.quota(), NotNow, "no credit"),
+        (Fault(402, {"error": {"message": "Insufficient Balance"}}), NotNow, "no credit"),
+        (Fault.unauthorized(), NotNow, "Check [providers.openai] api_key."),
+        (Fault(403, {"error": {"message": f"{KEY} may not"}}), NotNow, "Check [providers.openai] api_key."),
         (Fault.context_length(), TooLong, "maximum context length"),
         (Fault.content_filter(), TellUser, "content filter"),
-        (Fault(404, {"error": {"message": "no such model"}}), TellUser, "does not know the model"),
+        (Fault(404, {"error": {"message": "no such model"}}), NotNow, "does not know the model"),
         (Fault(400, {"error": {"message": "tool_choice is not supported"}}), CannotForce, "a forced tool call"),
         (Fault(404, {"error": {"message": "no endpoint for tool_choice"}}), CannotForce, "a forced tool call"),
         (Fault(400, {"error": {"message": f"bad {KEY} " + "x" * 10_000}}), TellUser, "refused the request: bad [key]"),
