@@ -40,7 +40,6 @@ from nanomem.memory.writer import MemoryWriter
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
 from nanomem.ports import Clock, Diary, Meter, Model, Purpose, Skills
-from nanomem.secrecy import secrets_in
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores.history import JsonlHistory
@@ -206,6 +205,13 @@ def _dreams(frame: _Frame, diary: Diary, traffic: Traffic) -> Dreams:
     due, spaces = next_due(ground.settings, memory.zone), ground.home.known_spaces
     threshold = given.threshold_entries if given.enabled else 0
     return Dreams(dreamer, diary, clock, frame.background, spaces, due, threshold)
+
+
+def secrets_in(text: str) -> frozenset[str]:
+    """As in `secrecy`, which takes its time to be imported."""
+    from nanomem import secrecy
+
+    return secrecy.secrets_in(text)
 
 
 def next_due(settings: Settings, zone: tzinfo) -> Callable[[datetime], datetime | None]:
