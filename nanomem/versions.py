@@ -69,10 +69,15 @@ class Version:
         return self.subject.partition("]")[0].lstrip("[")
 
     @property
+    def entries(self) -> tuple[int, int] | None:
+        """The first and the last history entry that it was made from."""
+        found = _RANGE.fullmatch(self.trailers.get("History", ""))
+        return (int(found[1]), int(found[2] or found[1])) if found else None
+
+    @property
     def read_through(self) -> int:
         """The last history entry that it was made from; 0 for none."""
-        found = _RANGE.fullmatch(self.trailers.get("History", ""))
-        return int(found[2] or found[1]) if found else 0
+        return self.entries[1] if self.entries else 0
 
     @property
     def heard(self) -> list[Stretch]:

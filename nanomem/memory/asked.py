@@ -9,6 +9,7 @@ from typing import Any
 
 from nanomem.errors import Refused
 from nanomem.facts import MemoryFiles
+from nanomem.memory.known import files_before
 from nanomem.memory.undoing import restore
 from nanomem.memory.why import Why, as_text, own
 from nanomem.ports import History, Memory, Versions
@@ -47,7 +48,7 @@ async def answer(parts: Parts, what: str, space: Space, argument: str = "") -> s
         case "diff":
             return await diff(parts.versions, space, number(argument) if argument else None, parts.zone)
         case "restore":
-            return await _restore(parts, space, number(argument))
+            return await restored(parts, space, number(argument), {})
         case "why":
             return as_text(await parts.why.explain(space, _words(argument)), argument, parts.zone)
         case "search":
@@ -109,7 +110,7 @@ async def diff(versions: Versions, space: Space, wanted: int | None, zone: tzinf
         raise Refused(f"There is no version {wanted}; the newest one is {len(known)}.")
     version = known[(wanted or len(known)) - 1]
     after = await versions.read(space, version.id)
-    before = await versions.read(space, known[version.number - 2].id) if version.number > 1 else MemoryFiles()
+    before = await files_before(versions, space, known, version)
     changed = await asyncio.to_thread(_lines_of_diff, before, after)
     body = "\n".join((*version.lines, "", *changed)).strip("\n")
     return f"{line_of(version, zone)}\n{fenced(body or '(nothing changed)')}"
@@ -123,8 +124,9 @@ def _lines_of_diff(before: MemoryFiles, after: MemoryFiles) -> list[str]:
     return found
 
 
-async def _restore(parts: Parts, space: Space, wanted: int) -> str:
-    receipt = await restore(parts.memory, parts.versions, space, wanted, {})
+async def restored(parts: Parts, space: Space, wanted: int, trailers: Mapping[str, str]) -> str:
+    """Goes back to a version. Raises Refused, CannotStore."""
+    receipt = await restore(parts.memory, parts.versions, space, wanted, trailers)
     if receipt is None or receipt.version is None:
         return "Nothing to restore."
     return f"Restored version {wanted} as version {receipt.version.number}."

@@ -136,10 +136,11 @@ class Dreamer:
         log.info("dream.finished", **_told(run))
         return run
 
-    async def _begin(self, work: _Work, what: str) -> bool:
-        """Counts an attempt before it is made; False: there were too many, which ended nanomem or met a bug."""
+    async def _begin(self, work: _Work, what: str) -> int:
+        """Counts an attempt before it is made: more than `MOST_ATTEMPTS` is one too many, as those before have ended
+        nanomem or met a bug."""
         work.begun = what
-        return await self._diary.attempt(work.space.name, what) <= MOST_ATTEMPTS
+        return await self._diary.attempt(work.space.name, what)
 
     async def _take_back(self, work: _Work) -> None:
         """The attempt that goes on ends for no fault of what was to be read."""
@@ -171,7 +172,8 @@ class Dreamer:
 
     async def _read_one(self, work: _Work, batch: Batch) -> bool:
         """False: it failed, and will be tried again in another run. Raises DoesNotFit: less of it may be read."""
-        if not await self._begin(work, batch.key):
+        attempt = await self._begin(work, batch.key)
+        if attempt > MOST_ATTEMPTS:
             return await self._pass_over(work, batch, CUT_SHORT)
         said = await self._unread.said(work.space, batch.pieces)
         text = await asyncio.to_thread(self._without_secrets, batch.text, said)
@@ -185,19 +187,18 @@ class Dreamer:
             if isinstance(error, DoesNotFit) and len(batch.pieces) > 1:
                 await self._diary.done(work.space.name, [batch.key])
                 raise
-            return await self._failed(work, batch, error.text)
+            return await self._failed(work, batch, attempt, error.text)
         await self._diary.done(work.space.name, [batch.key])
         work.begun = None
         work.read.append(_Read(batch, found))
         return True
 
-    async def _failed(self, work: _Work, batch: Batch, reason: str) -> bool:
+    async def _failed(self, work: _Work, batch: Batch, attempt: int, reason: str) -> bool:
         """Whether it is passed over, and so is done with."""
         work.begun, work.reason = None, reason
-        attempts = (await self._diary.attempts(work.space.name)).get(batch.key, 0)
-        log.warning("dream.failed", space=work.space.name, batch=batch.name, attempt=attempts)
+        log.warning("dream.failed", space=work.space.name, batch=batch.name, attempt=attempt)
         log.debug("dream.reason", space=work.space.name, reason=reason)  # it may quote what was said
-        if attempts < MOST_ATTEMPTS:
+        if attempt < MOST_ATTEMPTS:
             return False
         if work.taught:  # is learnt first; then the next run comes to it again, and knows why it fails
             await self._diary.give_back(work.space.name, [batch.key])
@@ -230,7 +231,7 @@ class Dreamer:
         found = [read.found for read in work.read if read.found]
         if not found:
             return Receipt(None)
-        if not await self._begin(work, LEARNING):
+        if await self._begin(work, LEARNING) > MOST_ATTEMPTS:
             return await self._give_up(work)
         said = await self._unread.said(work.space, work.taught)
         cursor = max((piece.entry.cursor for piece in work.taught), default=0)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from nanomem.agent.commands import DENIED, Call, Command
-from nanomem.facts import MemoryFiles, facts
-from nanomem.memory.asked import Parts, answer, listed, number
+from nanomem.facts import facts
+from nanomem.memory.asked import Parts, answer, listed, number, restored
 from nanomem.memory.commands import shortened, trailers, worded
 from nanomem.memory.dreams import Dreams
+from nanomem.memory.known import files_before, newest_dream
 from nanomem.memory.rights import Rights
-from nanomem.memory.undoing import restore
 from nanomem.ports import Run
 from nanomem.spaces import Space, is_group
 from nanomem.versions import Version
@@ -71,9 +71,7 @@ class DreamCommands:
         """What a version changed, a line for each file; empty where it only says what was put back."""
         known = await self._parts.versions.all(space)
         after = await self._parts.versions.read(space, version.id)
-        before = MemoryFiles()
-        if version.number > 1:
-            before = await self._parts.versions.read(space, known[version.number - 2].id)
+        before = await files_before(self._parts.versions, space, known, version)
         lines = [_changed(name, before.by_name[name], text) for name, text in after.by_name.items()]
         found = [line for line in lines if line]
         return "\n".join([f"Learned (version {version.number}).", *found]) if found else ""
@@ -84,8 +82,7 @@ class DreamCommands:
     async def _diff(self, call: Call) -> str:
         space, argument = self._space(call), call.argument
         if not argument:
-            known = await self._parts.versions.all(space)
-            newest = next((version for version in reversed(known) if version.kind == "Dream"), None)
+            newest = newest_dream(await self._parts.versions.all(space))
             if newest is None:
                 return "Nothing was learnt in a Dream yet."
             argument = str(newest.number)
@@ -108,12 +105,7 @@ class DreamCommands:
         return listed(known, number(page or "1"), self._parts.zone, "/dream-restore --list")
 
     async def _restored(self, call: Call, argument: str) -> str:
-        wanted = number(argument)
-        parts, space = self._parts, self._space(call)
-        receipt = await restore(parts.memory, parts.versions, space, wanted, trailers("dream-restore", call))
-        if receipt is None or receipt.version is None:
-            return "Nothing to restore."
-        return f"Restored version {wanted} as version {receipt.version.number}."
+        return await restored(self._parts, self._space(call), number(argument), trailers("dream-restore", call))
 
     async def status(self, call: Call) -> Sequence[str]:
         """The lines of `/status`; what it cost is for the owner alone."""

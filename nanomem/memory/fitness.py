@@ -35,7 +35,6 @@ class Fitness:
         cursor: int = 0,
     ) -> None:
         self.refused: set[str] = set()
-        self._files = known
         self._known = words("\n".join(known.by_name.values()))
         self._said = said
         self._evidence = evidence_of(said, secrets_in)

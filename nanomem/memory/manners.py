@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nanomem.facts import FACTS, Block, MemoryFiles, blocks, without
+from nanomem.facts import FACTS, Block, blocks, without
+from nanomem.memory.known import files_before
 from nanomem.memory.tracing import Trail, follow_all, key
 from nanomem.memory.undoing import undone
 from nanomem.ports import Versions
@@ -59,14 +60,9 @@ class Manners:
         for version in reversed(later):
             if version.kind == "manual" and version.number not in gone:
                 soul = (await self._versions.read(owners, version.id)).soul
-                if soul != (await self._before(owners, known, version)).soul:
+                if soul != (await files_before(self._versions, owners, known, version)).soul:
                     return _Hand(version.number, soul)
         return None
-
-    async def _before(self, owners: Space, known: Sequence[Version], version: Version) -> MemoryFiles:
-        if version.number == 1:
-            return MemoryFiles()
-        return await self._versions.read(owners, known[version.number - 2].id)
 
 
 def _by_hand_alone(soul: str, known: Sequence[Version]) -> str:

@@ -6,8 +6,8 @@ Knows which versions there are and what was taken back; how two changes go toget
 from collections.abc import Mapping, Sequence
 
 from nanomem.errors import Refused
-from nanomem.facts import MemoryFiles
 from nanomem.memory.judging import made
+from nanomem.memory.known import files_before
 from nanomem.ports import Change, Memory, Receipt, Versions
 from nanomem.spaces import Space
 from nanomem.versions import Version
@@ -29,7 +29,7 @@ async def undo(
     version = _newest(known) if number is None else _numbered(known, number)
     if version is None or _was_found(version):
         return None
-    before = await versions.read(space, known[version.number - 2].id) if version.number > 1 else MemoryFiles()
+    before = await files_before(versions, space, known, version)
     change = Change(
         kind="restore",
         propose=lambda _: before,

@@ -14,6 +14,7 @@ import structlog
 from nanomem.agent.conversation import Conversations
 from nanomem.batches import News, Piece, heard, in_full, new_talk, parted, talk
 from nanomem.errors import CannotStore
+from nanomem.memory.known import newest_dream
 from nanomem.ports import Clock, History, SessionLog, Tokenizer
 from nanomem.records import Learnt
 from nanomem.session import Said, Session
@@ -54,7 +55,8 @@ class Unread:
         """Entries in their order, whole, then talk in pieces of at most `limit` tokens. `veiled` puts a mask in place
         of what of a message may not be read: before it is cut, since nobody knows half a secret."""
         entries = await self._history.after(space, await self._cursor(space, known))
-        learnt = {key: await self._learnt(space, key, known) for key in {entry.session for entry in entries}}
+        sessions = {entry.session for entry in entries}
+        learnt = {key: _learnt(await self._session(space, key), key, known) for key in sessions}
         covered = frozenset(entry.cursor for entry in entries if entry.last <= learnt[entry.session])
         entries = [entry for entry in entries if entry.cursor not in covered]
         for key in await self._logs.keys(space):
@@ -81,7 +83,7 @@ class Unread:
 
     async def catch_up(self, space: Space, known: Sequence[Version]) -> None:
         """Makes the marks that a crash behind a version has left out."""
-        if newest := _newest_dream(known):
+        if newest := newest_dream(known):
             await self._mark(space, await self._cursor(space, known), newest.heard)
 
     async def _mark(self, space: Space, cursor: int, stretches: Sequence[Stretch]) -> None:
@@ -100,19 +102,12 @@ class Unread:
             log.warning("dream.cursor_beyond_the_end", space=space.name, cursor=noted, last=last)
         return max((cursor for cursor in (noted, made_from) if cursor <= last), default=last)
 
-    async def _learnt(self, space: Space, key: str, known: Sequence[Version]) -> int:
-        """The last message of a session that was read, in whatever form."""
-        session = await self._session(space, key)
-        newest = _newest_dream(known)
-        covered = [stretch.last for stretch in newest.heard if stretch.session == key] if newest else []
-        return max([session.learnt, *covered])
-
     async def _talk(self, space: Space, key: str, known: Sequence[Version]) -> list[Said]:
         session = await self._session(space, key)
         is_quiet = session.updated_at is None or self._clock.now() - session.updated_at >= self._quiet
         if not is_quiet or session.pending:
             return []
-        return new_talk(session.messages, await self._learnt(space, key, known))
+        return new_talk(session.messages, _learnt(session, key, known))
 
     async def _session(self, space: Space, key: str) -> Session:
         """As its log tells; one that cannot be read keeps nothing else from being read."""
@@ -127,5 +122,8 @@ def _report(space: Space, session: str, error: CannotStore) -> None:
     log.warning("dream.session_unreadable", space=space.name, session=session, reason=error.text)
 
 
-def _newest_dream(known: Sequence[Version]) -> Version | None:
-    return next((version for version in reversed(known) if version.kind == "Dream"), None)
+def _learnt(session: Session, key: str, known: Sequence[Version]) -> int:
+    """The last message of a session that was read, in whatever form."""
+    newest = newest_dream(known)
+    covered = [stretch.last for stretch in newest.heard if stretch.session == key] if newest else []
+    return max([session.learnt, *covered])

@@ -4,7 +4,6 @@ Reads what the versions, the history and the session logs tell; changes nothing 
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -27,8 +26,6 @@ _MOST_SOURCES = 5
 _MOST_ENTRIES = 50  # looked through for the one that a fact is from
 _BEFORE_IT = 3  # entries of other sessions may be out of order by a few
 _MOST_NUMBERS = 5
-
-_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +94,8 @@ class Why:
         return {key(fact) for text in files.by_name.values() for fact in facts(text)}
 
     async def _source(self, space: Space, trail: Trail) -> Source:
-        trailers = trail.origin.trailers if trail.origin else {}
         heard = trail.origin.heard if trail.origin else []
-        entry = await self._entry(space, trail.wording, _numbers(trailers.get("History", "")))
+        entry = await self._entry(space, trail.wording, trail.origin.entries if trail.origin else None)
         said = [message for stretch in heard for message in await self._said(space, *stretch)]
         if entry is None and trail.origin and heard:
             entry = await self._covering(space, heard[0].session, heard[0].first, trail.origin)
@@ -143,12 +139,6 @@ def _covers(stretch: Stretch, entry: Entry) -> bool:
 
 def _whole(entry: Entry) -> str:
     return " ".join((entry.summary, *entry.key_facts))
-
-
-def _numbers(text: str) -> tuple[int, int] | None:
-    """The first and last number of `12-15`, or of `12`."""
-    found = _RANGE.fullmatch(text)
-    return (int(found[1]), int(found[2] or found[1])) if found else None
 
 
 def as_text(explanation: Explanation, words: str, zone: tzinfo) -> str:
