@@ -52,6 +52,7 @@ class Daemon:
     networks: tuple[Channel, ...]
     core: Core
     pusher: Pusher
+    recalling: Callable[[], Coroutine[Any, Any, None]]
     catch_up: Callable[[], Coroutine[Any, Any, None]]
 
     async def serve(self, until: Awaitable[Any]) -> None:
@@ -67,10 +68,11 @@ class Daemon:
                 warming = group.create_task(self._warm_up())
                 pushing = group.create_task(self.pusher.run())
                 dreaming = group.create_task(self.core.dreams.run())
+                recalling = group.create_task(self.recalling())
                 log.info("daemon.ready", pid=os.getpid(), channels=[channel.name for channel in channels])
                 await until
                 log.info("daemon.stopping")
-                for task in (*taking, warming, pushing, dreaming):
+                for task in (*taking, warming, pushing, dreaming, recalling):
                     task.cancel()
                 self.bus.close()
                 self.core.background.close()
@@ -97,6 +99,7 @@ async def assembled(
     async with AsyncExitStack() as stack:
         database = await Database.open(home.state / "bus.db", TABLES)
         stack.push_async_callback(database.close)
+        stack.push_async_callback(base.index.close)
         box = inbox.SqliteInbox(database)
         codes = pairing.Pairings(database)
         door = TelegramDoor(
@@ -133,7 +136,10 @@ async def assembled(
         answering = Answering(box, parts.conversations, parts.runner, deliveries, files, clock, after_turn)
         room = settings.agents.defaults.budget // 2
         loop = AgentLoop(bus, parts.commands, answering, deliveries, clock, room, parts.traffic)
-        yield Daemon(bus, loop, terminal, tuple(outside), parts, base.pusher, partial(_catch_up, base, door, parts))
+        recalling = partial(_recalling, base)
+        yield Daemon(
+            bus, loop, terminal, tuple(outside), parts, base.pusher, recalling, partial(_catch_up, base, door, parts)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,12 @@ class _Control:
                     reports.compose, self.home.path, model, os.getpid(), states, counts, today, dreams
                 )
         raise Refused(f"This daemon knows no {name[:50]!r}; is it of another version?")
+
+
+async def _recalling(base: Ground) -> None:
+    """Takes in what was said, once the start itself is over."""
+    await base.clock.sleep(WARM_UP_AFTER_S)
+    await base.recalling.run(base.home.known_spaces())
 
 
 async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:

@@ -70,6 +70,10 @@ class CannotStore(NanomemError):
     """A write failed before anything was acknowledged."""
 
 
+class BegunAnew(NanomemError):
+    """What can be made again from the truth was damaged, and is empty now."""
+
+
 class Misuse(NanomemError):
     """Wrong settings or arguments."""
 

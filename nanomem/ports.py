@@ -3,7 +3,7 @@
 Every docstring says what is *not* promised: order, loss, blocking, idempotency, errors.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from nanomem.entries import Entry
 from nanomem.facts import MemoryFiles
 from nanomem.messages import Attachment, Image, Inbound, Outbound, Reply, Request, ToolSchema, Usage
+from nanomem.recall.found import Found, Sought
 from nanomem.records import Record
 from nanomem.session import Said, Session
 from nanomem.spaces import Space
@@ -507,6 +508,60 @@ class Skills(Protocol):
         Idempotent: without a draft it is the owner's skill of that name, but `kept` is told only once. Raises Refused
         (not the owner's space, a broken draft, or one of another text), CannotStore.
         """
+
+
+class RecallIndex(Protocol):
+    """What was said in each space, as a search can find it: a view, made of the logs and of what is known.
+
+    Nothing in it is the truth: a damaged one is begun anew, and is whole again once all was read. No method looks at
+    two spaces. Raises CannotStore, and BegunAnew: it was damaged, and all has to be taken in again.
+    """
+
+    async def logs(self, space: Space) -> Sequence[str]:
+        """The names of the logs to read there; looks for damage, and drops what came from a log that is gone."""
+
+    async def read(self, space: Space, log: str) -> bool:
+        """Takes in some of what was appended to a log; False once there is no more. Idempotent."""
+
+    async def know(self, space: Space, facts: Mapping[str, Sequence[str]]) -> None:
+        """Takes in what is known now: the facts by the name of their file, all of them."""
+
+    async def find(self, space: Space, sought: Sought) -> Found:
+        """What fits best among what was taken in; the order does not depend on when that was."""
+
+
+Search = Callable[[Space, Sought], Awaitable[tuple[Found, bool]]]
+"""What fits best of all that was said in a space, and whether all of it was looked through. Raises CannotStore."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """New messages of a session, and what their prompt has anyway: the session from `in_sight` on, the text of the
+    `prompt`, and what it was reminded of before (session and number of each)."""
+
+    space: Space
+    session: str
+    said: str
+    askers: frozenset[str] = frozenset()
+    in_sight: int = 0
+    prompt: str = ""
+    told: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reminded:
+    """A line on what was said before, and which message of which session that was."""
+
+    session: str
+    n: int
+    line: str
+
+
+class Reminder(Protocol):
+    """What comes to mind when something is said."""
+
+    async def remind(self, occasion: Occasion) -> Sequence[Reminded]:
+        """A few short lines at most, of that space alone; never raises, and takes milliseconds."""
 
 
 class Files(Protocol):

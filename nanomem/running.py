@@ -142,8 +142,13 @@ async def _memory(
         arguments = {"space": space.name, "what": what, "argument": argument}
         return str((await _control(home, "memory", arguments))["text"])
     with Lock(home):
-        parts = ground(home, settings, environ).memory
-        return await asked.answer(parts, what, space, argument)
+        base = ground(home, settings, environ)
+        try:
+            if what == "search":
+                await base.recalling.catch_up(space)  # nobody else waits for it
+            return await asked.answer(base.memory, what, space, argument)
+        finally:
+            await base.index.close()
 
 
 async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str, model: str) -> None:

@@ -33,6 +33,8 @@ from nanomem.memory.dream_commands import DreamCommands
 from nanomem.memory.dreams import Dreams
 from nanomem.memory.learning import Learner
 from nanomem.memory.pushing import Pusher
+from nanomem.memory.recalling import Recalling
+from nanomem.memory.reminding import IndexReminder
 from nanomem.memory.rights import Rights
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
@@ -44,12 +46,12 @@ from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores.history import JsonlHistory
 from nanomem.stores.memory_files import PlainWorkingFiles
+from nanomem.stores.recall_index import SqliteRecallIndex
 from nanomem.stores.remote import Remote
 from nanomem.stores.session_log import JsonlSessionLog
 from nanomem.stores.skills import SkillFolders
 from nanomem.stores.templates import JinjaTemplates
 from nanomem.stores.versions import GitVersions
-from nanomem.tools.recall import Recall
 from nanomem.tools.stillness import Stillness
 from nanomem.tools.workbench import Workbench, load_tools
 
@@ -78,7 +80,8 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What everything else stands on. `still` keeps commands out of a space; `pusher` sends versions to the remote."""
+    """What everything else stands on. `still` keeps commands out of a space; `pusher` sends versions to the remote;
+    `recalling` finds what was said, in the `index`."""
 
     home: Home
     settings: Settings
@@ -88,18 +91,28 @@ class Ground:
     still: Stillness
     memory: asked.Parts
     pusher: Pusher
+    index: SqliteRecallIndex
+    recalling: Recalling
 
 
 def ground(home: Home, settings: Settings, environ: Mapping[str, str]) -> Ground:
     """For a home whose lock is held."""
-    clock, logs, still, versions = SystemClock(), JsonlSessionLog(), Stillness(), GitVersions(home.versions)
+    clock, still, versions = SystemClock(), Stillness(), GitVersions(home.versions)
     timezone = zone(settings.agents.defaults.timezone, environ)
+    index = SqliteRecallIndex(home.state / "recall", timezone)
+    recalling = Recalling(index, PlainWorkingFiles().read, clock, timezone)
     pusher = Pusher(Remote(settings.memory.remote, versions, environ).push, clock)
-    history = JsonlHistory(timezone)
-    writer = MemoryWriter(versions, PlainWorkingFiles(), clock, pusher.changed, still)
+    logs, history = JsonlSessionLog(recalling.appended), JsonlHistory(timezone, recalling.appended)
+
+    def changed(space: Space) -> None:
+        """There may be a new version."""
+        pusher.changed(space)
+        recalling.changed(space)
+
+    writer = MemoryWriter(versions, PlainWorkingFiles(), clock, changed, still)
     why = Why(writer, versions, history, logs.messages)
-    memory = asked.Parts(writer, versions, history, why, Recall(timezone).search, timezone)
-    return Ground(home, settings, environ, clock, logs, still, memory, pusher)
+    memory = asked.Parts(writer, versions, history, why, recalling.answer, timezone)
+    return Ground(home, settings, environ, clock, logs, still, memory, pusher, index, recalling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,8 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
         timestamps=defaults.timestamps,
         zone=timezone,
     )
-    known = Known(memory.memory, memory.history, skills)
+    reminder = IndexReminder(ground.recalling.search, tokenizer, clock, timezone)
+    known = Known(memory.memory, memory.history, skills, reminder if settings.memory.recall_unasked else None)
     prompter = Prompter(limits, known, templates, tokenizer, clock, toolbox.schemas)
     daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
     asker = Asker(_model(ground, defaults.model), meter, clock, timezone, daily)
@@ -230,6 +244,7 @@ def _toolbox(ground: Ground, skills: Skills) -> Toolbox:
         exec_timeout_s=tools.exec.timeout_s,
         memory=ground.memory.memory,
         skills=skills,
+        search=ground.recalling.search,
         still=ground.still,
     )
     return Toolbox(load_tools(workbench))

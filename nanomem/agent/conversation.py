@@ -21,6 +21,7 @@ from nanomem.spaces import Space
 class Conversation:
     """A session and the way to add to it. `prefix` is what its prompt begins with, kept between turns.
 
+    `recalled` are the messages that it was reminded of (session and number), each with the turn it was put into.
     `shrinking` is held by whoever makes the session shorter: a consolidation, or `/new`.
     """
 
@@ -28,6 +29,7 @@ class Conversation:
         self.space = space
         self.session = session
         self.prefix: Prefix | None = None
+        self.recalled: dict[tuple[str, int], str] = {}
         self.shrinking = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._log = log

@@ -14,7 +14,7 @@ from nanomem.agent.conversation import Conversation
 from nanomem.budget import Calibration, cut_results, drop_oldest, estimate
 from nanomem.entries import for_people
 from nanomem.messages import Image, Request, ToolSchema
-from nanomem.ports import Clock, History, Memory, Skills, Templates, Tokenizer
+from nanomem.ports import Clock, History, Memory, Occasion, Reminder, Skills, Templates, Tokenizer
 from nanomem.prompt import Marks, Prefix, Timestamps, memory_changes, rendered
 from nanomem.records import AssistantMessage, UserMessage
 from nanomem.session import Said, history, repaired
@@ -62,11 +62,12 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where the prompt's knowledge comes from."""
+    """Where the prompt's knowledge comes from; without a `reminder` nothing is recalled unasked."""
 
     memory: Memory
     history: History
     skills: Skills
+    reminder: Reminder | None = None
 
 
 class Prompter:
@@ -105,6 +106,7 @@ class Prompter:
             channel=conversation.key.partition(":")[0],
             sender=", ".join(filter(None, senders)),
             memory_changes=within_context(changes[:LONGEST_CHANGES]),
+            recalled=[within_context(line) for line in await self._recalled(conversation, own, prefix)],
             skills=await self._called_for(conversation, own),
         )
         return Tail(own, context, await self._tokenizer.count(context), images)
@@ -115,6 +117,25 @@ class Prompter:
         said = [m.content for m in conversation.session.messages if m.turn in own and isinstance(m, UserMessage)]
         wanted = await asyncio.to_thread(triggered, skills, said)
         return [(skill.name, within_context(await self._bounded(skill.body, SKILL_SHARE))) for skill in wanted]
+
+    async def _recalled(self, conversation: Conversation, own: frozenset[str], prefix: Prefix) -> list[str]:
+        """What these turns bring to mind, each line in one turn of the conversation only."""
+        if self._known.reminder is None:
+            return []
+        new = [m for m in conversation.session.shown if m.turn in own and isinstance(m, UserMessage)]
+        occasion = Occasion(
+            conversation.space,
+            conversation.key,
+            said="\n".join(message.content for message in new),
+            askers=frozenset(message.sender.id for message in new),
+            in_sight=min([prefix.first_n, *(message.n for message in new)]),
+            prompt=prefix.system,
+            told=frozenset(said for said, turn in conversation.recalled.items() if turn not in own),
+        )
+        reminded = await self._known.reminder.remind(occasion)
+        for one in reminded:
+            conversation.recalled[one.session, one.n] = new[-1].turn
+        return [one.line for one in reminded]
 
     async def request(self, conversation: Conversation, tail: Tail, model: str, note: str = "") -> tuple[Request, int]:
         """The request and its estimate in o200k tokens. Raises TellUser where nothing makes it fit."""

@@ -52,7 +52,7 @@ async def answer(parts: Parts, what: str, space: Space, argument: str = "") -> s
         case "why":
             return as_text(await parts.why.explain(space, _words(argument)), argument, parts.zone)
         case "search":
-            return await parts.search(space, _words(argument))
+            return await parts.search(space, argument)
         case "rebuild":
             needed = await parts.history.repair(space)
             return f"HISTORY.md {'did not fit history.jsonl and is rebuilt' if needed else 'fits history.jsonl'}."

@@ -1,4 +1,4 @@
-"""The slash commands for what is known: `/memory`, `/remember`, `/undo`.
+"""The slash commands for what is known and was said: `/memory`, `/recall`, `/remember`, `/undo`.
 
 What they commit carries the id of the message that asked for it, so that run again they repeat their reply.
 """
@@ -25,6 +25,7 @@ def commands(parts: Parts, space_of: Callable[[str], Space]) -> tuple[Command, .
     memory, rights = MemoryCommands(parts, space_of), Rights(space_of)
     return (
         Command("memory", "what I know; also: why WORDS, log, diff N", memory.show, urgent=True, may=rights.may),
+        Command("recall", "search all that was said: /recall WORDS", memory.recall, urgent=True, may=rights.may),
         Command("remember", "keep a fact: /remember TEXT", memory.remember, may=rights.may),
         Command("undo", "take back the newest change of the memory, or change N", memory.undo, may=rights.may_go_back),
     )
@@ -46,6 +47,12 @@ class MemoryCommands:
         if what == "log":
             argument = argument or "1"
         return shortened(await worded("", answer(self._parts, what, self._space_of(call.lane.address), argument)))
+
+    async def recall(self, call: Call) -> str:
+        """`/recall WORDS`."""
+        return shortened(
+            await worded("", answer(self._parts, "search", self._space_of(call.lane.address), call.argument))
+        )
 
     async def remember(self, call: Call) -> str:
         """`/remember TEXT`."""

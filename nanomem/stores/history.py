@@ -49,17 +49,23 @@ class JsonlHistory:
     """`ports.History` on files. What people read has its times in `zone`.
 
     In one space one thing is done at a time. A view that cannot be written is no failure: it is put right at the next
-    append or repair, and the log says so.
+    append or repair, and the log says so. `appended` is told the name of the file after each append.
     """
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, zone: tzinfo, appended: Callable[[Space, str], None] = lambda space, log: None) -> None:
         self._zone = zone
+        self._appended = appended
         self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         self._reported: set[tuple[Path, int]] = set()
 
     async def append(self, space: Space, entries: Sequence[Entry]) -> list[Entry]:
         """See the port. Once begun it is finished, also when the caller is cancelled."""
-        return await self._alone(space, lambda: self._append(space, entries)) if entries else []
+        if not entries:
+            return []
+        try:
+            return await self._alone(space, lambda: self._append(space, entries))
+        finally:
+            self._appended(space, path_of(space).name)
 
     async def last(self, space: Space) -> int:
         """See the port. Raises CannotStore where the truth cannot be read, as all others here."""

@@ -7,7 +7,7 @@ import asyncio
 import json
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
@@ -47,9 +47,13 @@ def path_of(space: Space, key: str) -> Path:
 
 
 class JsonlSessionLog:
-    """`ports.SessionLog` on files. Appends to one file keep their order, others do not wait for them."""
+    """`ports.SessionLog` on files. Appends to one file keep their order, others do not wait for them.
 
-    def __init__(self) -> None:
+    `appended` is told the name of the file after each append.
+    """
+
+    def __init__(self, appended: Callable[[Space, str], None] = lambda space, log: None) -> None:
+        self._appended = appended
         self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, space: Space, key: str) -> Session:
@@ -68,7 +72,10 @@ class JsonlSessionLog:
         lock = self._locks.setdefault(path, asyncio.Lock())
         async with lock:
             header = _line(Metadata(key=key, created_at=datetime.now(UTC)))
-            await durable.finished(durable.append, path, b"".join(map(_line, records)), header)
+            try:
+                await durable.finished(durable.append, path, b"".join(map(_line, records)), header)
+            finally:
+                self._appended(space, path.name)
 
     async def messages(self, space: Space, key: str, first: int, last: int) -> list[Said]:
         """See the port; at most `MOST_MESSAGES`. Finds them without reading all."""

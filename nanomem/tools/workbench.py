@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Literal
 
-from nanomem.ports import Memory, Skills, Tool
+from nanomem.ports import Memory, Search, Skills, Tool
 from nanomem.spaces import Space
 from nanomem.tools.stillness import Stillness
 
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """All that any tool may be given; without a `memory`, it is only read, and without `skills` there are none.
+    """All that any tool may be given; without a `memory`, it is only read, without `skills` there are none, and without
+    a `search` nothing is recalled.
 
     `web_allow_loopback` is there for tests and is no setting. `still` is what the memory's writer has, too.
     """
@@ -26,6 +27,7 @@ class Workbench:
     timezone: tzinfo
     memory: Memory | None = field(default=None, kw_only=True)
     skills: Skills | None = field(default=None, kw_only=True)
+    search: Search | None = field(default=None, kw_only=True)
     web_fetch: bool = True
     exec_enabled: bool = True
     exec_sandbox: Literal["bubblewrap", "none"] = "bubblewrap"

@@ -1,0 +1,78 @@
+"""Recall unasked: what was said before and strongly fits a new message, for the block behind it.
+
+Only what people said, and only what the model does not see anyway; a line comes once in a conversation.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import structlog
+
+from nanomem.errors import CannotStore
+from nanomem.ports import Clock, Occasion, Reminded, Tokenizer
+from nanomem.recall.found import Found, Hit, Sought, around, date
+from nanomem.recall.question import AGENT
+from nanomem.recall.words import spoken
+from nanomem.spaces import Space
+
+log = structlog.get_logger()
+
+MOST_LINES, MOST_TOKENS = 3, 300
+"""Of all lines together."""
+STRONG_SHARE, STRONG_WORDS = 0.5, 2
+"""A saying fits strongly when so much of what the message's words weigh stands in it, in so many of its words."""
+_LONGEST = 400  # characters of a line
+_LONGEST_MESSAGE = 1_000  # more is a text to be worked on, not something that reminds of anything
+_PATIENCE_S = 0.02
+_LOOKED_AT = 12
+_KNOWN_SHARE = 0.8  # of a saying's words in one line of the prompt: it is known from there
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReminder:
+    """`ports.Reminder` by a search with what was said."""
+
+    search: Callable[[Space, Sought, float], Awaitable[tuple[Found, bool]]]
+    tokenizer: Tokenizer
+    clock: Clock
+    zone: tzinfo
+
+    async def remind(self, occasion: Occasion) -> list[Reminded]:
+        """See the port. A search that cannot be made, or would take long, reminds of nothing."""
+        if not occasion.said.strip() or len(occasion.said) > _LONGEST_MESSAGE:
+            return []
+        now = self.clock.now().astimezone(self.zone)
+        asked = Sought(occasion.said, now, occasion.askers, session=occasion.session, unless=occasion.in_sight)
+        try:
+            found, _ = await self.search(occasion.space, replace(asked, most=_LOOKED_AT), _PATIENCE_S)
+        except CannotStore as error:
+            log.warning("recall.not_reminded", reason=error.text)
+            return []
+        room, lines = MOST_TOKENS, []
+        for hit in strong(found.hits, occasion)[:MOST_LINES]:
+            said = around(hit.text, found.wanted, _LONGEST)
+            line = f"said on {date(hit.at, self.zone)} by {hit.who}: {said}" if hit.at else said
+            if (size := await self.tokenizer.count(line) + 1) <= room:
+                lines.append(Reminded(hit.session, hit.n, line))
+                room -= size
+        return lines
+
+
+def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
+    """Those that people said, that fit strongly, and that are neither in the prompt nor were put into it before."""
+    lines = [set(spoken(line)) for line in occasion.prompt.splitlines()]
+    return [
+        hit
+        for hit in hits
+        if hit.kind == "talk"
+        and hit.speaker != AGENT
+        and hit.share >= STRONG_SHARE
+        and hit.words >= STRONG_WORDS
+        and (hit.session, hit.n) not in occasion.told
+        and not _is_known(set(spoken(hit.text)), lines)
+    ]
+
+
+def _is_known(words: Set[str], lines: Sequence[Set[str]]) -> bool:
+    return any(len(words & line) >= _KNOWN_SHARE * len(words) for line in lines)

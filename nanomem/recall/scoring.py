@@ -1,0 +1,97 @@
+"""What comes first: the words that stand in a message, and those around it in the same conversation.
+
+Every message has a place; neighbours in a conversation have neighbouring places, and between conversations there is a
+gap that no weight reaches over. Only the words of a message itself are indexed, its neighbours are weighed when asked:
+so nothing but one row has to go where a message must be forgotten. Pure.
+
+The weights were found on conversations of the LoCoMo set (https://github.com/snap-research/locomo), message by message;
+they are flat: twice or half of any costs less than a point of recall@10.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+AFTER, BEFORE = (0.5, 0.3, 0.18, 0.11), (0.3, 0.18, 0.11, 0.07)
+"""What a word counts for the messages after and before the one it stands in, the nearest first."""
+GAP = 1 + max(len(AFTER), len(BEFORE))
+"""Places between two that have nothing to do with each other."""
+ANSWERS = 1.6
+"""By how much the words of a question count more for the message right after it."""
+ASKS, PERSON, TIMES, WHEN = 0.85, 2.0, 2.0, 1.3
+"""Factors: of a message that only asks, of one by the person meant, from a time that is named, and, where a time is
+asked for, of one with a word of time in it."""
+_SHOWN_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Where one term stands: places, and of each whether the message asks. `count` may be larger than what is here."""
+
+    count: int
+    places: Sequence[tuple[int, bool]]
+
+
+def scores(found: Iterable[Postings], total: int) -> dict[int, float]:
+    """The score of each place that has a term, or is near one. `total` is how many messages there are.
+
+    A term weighs ln(1 + (total - count + 0.5) / (count + 0.5)), as in BM25, which never falls to nothing (Robertson
+    and Zaragoza, 2009, with Lucene's 1 +); how often it stands in one message does not count.
+    """
+    score: defaultdict[int, float] = defaultdict(float)
+    for postings in found:
+        near: defaultdict[int, float] = defaultdict(float)
+        for place, asks in postings.places:
+            near[place] += 1.0
+            near[place + 1] += AFTER[0] * (ANSWERS if asks else 1)
+            for distance in (2, 3, 4):
+                near[place + distance] += AFTER[distance - 1]
+            for distance in (1, 2, 3, 4):
+                near[place - distance] += BEFORE[distance - 1]
+        weight = weight_of(postings.count, total)
+        for place, share in near.items():
+            score[place] += weight * min(1.0, share)
+    return score
+
+
+def weight_of(count: int, total: int) -> float:
+    """What a term counts that stands in so many messages."""
+    return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
+
+
+def best(
+    score: Mapping[int, float],
+    most: int,
+    greatest: float,
+    weighed: Callable[[Sequence[int]], Mapping[int, tuple[float, tuple[object, ...]]]],
+) -> list[int]:
+    """The places with the highest scores, each times its factor, which is at most `greatest`; the best first.
+
+    `weighed` gives factor and rank of those places where there is a message that may be shown; the rank decides among
+    equals, and makes the order the same however the index was filled.
+    """
+    found: list[tuple[float, tuple[object, ...], int]] = []
+    for some in _highest(score):
+        enough = sorted((value for value, _, _ in found), reverse=True)[most - 1 : most]
+        if enough and score[some[0]] * greatest < enough[0]:
+            break
+        for place, (factor, rank) in weighed(some).items():
+            found.append((score[place] * factor, rank, place))
+    found.sort(key=lambda one: one[1])
+    found.sort(key=lambda one: -one[0])
+    return [place for _, _, place in found[:most]]
+
+
+def _highest(score: Mapping[int, float]) -> Iterator[list[int]]:
+    """All places in pieces, the higher scores first; the first pieces without sorting all."""
+    size = _SHOWN_AT_ONCE
+    first = nlargest(4 * size, score, key=lambda place: (score[place], place))
+    for start in range(0, len(first), size):
+        yield first[start : start + size]
+    if len(score) > len(first):
+        seen = set(first)
+        rest = sorted((place for place in score if place not in seen), key=lambda place: -score[place])
+        for start in range(0, len(rest), size):
+            yield rest[start : start + size]

@@ -1,0 +1,74 @@
+"""The words of a text as the index knows them, and those that a question looks for.
+
+Scripts that are written without spaces are indexed sign by sign, and asked for by signs and by pairs of them. Pure.
+"""
+
+import re
+from collections.abc import Collection
+from itertools import pairwise
+
+APART = "\x1f"
+"""Stands between signs of scripts without spaces in an indexed text; the index takes it for a space."""
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"  # Kana, Han, Hangul
+)
+_BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])")
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
+
+_ENGLISH = """
+a about all also am an and any are as at be because been being both but by can cannot could d did didn do does doesn
+doing don done for from get gets getting got had has hasn have having he her here hers him his how i if in into is isn
+it its itself just like ll m me mine my of on or our ours out own re s said say says so some such t tell than that the
+their theirs them then there these they this those to told too us ve was wasn we were what when where which while who
+whom whose why will with would you your yours"""
+_GERMAN = """
+aber als am an auch auf aus bei bin bist da das dass dein deine deinen dem den der des die dir doch du ein eine einem
+einen einer er es euch habe haben hat hatte hatten hast ich ihm ihn ihr im ist ja kann mein meine meinem meinen meiner
+mich mir mit nach nicht noch nur ob oder sein seine sich sie sind so und uns unser vom von vor wann war waren warum
+was welche welchem welchen welcher welches wer wie wir wird wo zu zum zur über"""
+STOP = (frozenset(_ENGLISH.split()), frozenset(_GERMAN.split()))
+"""Words that a question is put with, by language; they are looked for only where there are no others."""
+_UNSPACED_STOP = re.compile(
+    "什[么麼]时候|什[么麼]|怎[么麼]样?|为什[么麼]|哪[里裡儿天个些]|何时|多少|几[点号月]|[谁誰哪我你您他她它们的是几吗嗎呢了在叫吧啊请和跟有过]"
+    "|いつ|どこ|だれ|なに|です|ます|でした|ました|[はがをにでとのもかねよ何誰]"
+)
+
+
+def indexed(text: str) -> str:
+    """The text as it is put into the index."""
+    return _BETWEEN.sub(APART, text.encode("utf-8", "replace").decode().replace("\0", " ").replace(APART, " "))
+
+
+def plain(text: str) -> str:
+    """What `indexed` was made of."""
+    return text.replace(APART, "")
+
+
+def terms(text: str, names: Collection[str] = ()) -> list[str]:
+    """What to look for, each a word or a phrase of signs, but for stop words and names; all if nothing is left."""
+    cleaned = text.encode("utf-8", "replace").decode()
+    words = [word for word in _words(_UNSPACED_STOP.sub(" ", cleaned)) if len(word) > 1 or not word.isascii()]
+    stop = max(STOP, key=lambda language: sum(word in language for word in words))
+    wanted = [word for word in words if word not in stop and word not in names]
+    return list(dict.fromkeys(wanted or words or _words(cleaned)))
+
+
+def spoken(text: str) -> list[str]:
+    """All words of a text in order, case-folded; of a script without spaces each sign."""
+    found: list[str] = []
+    for run in _WORD.findall(text):
+        found += run if _IS_UNSPACED.match(run) else [run.casefold()]
+    return found
+
+
+def _words(text: str) -> list[str]:
+    found: list[str] = []
+    for run in _WORD.findall(text):
+        if _IS_UNSPACED.match(run):
+            found += [*run, *map(APART.join, pairwise(run))]
+        else:
+            found.append(run.casefold())
+    return found

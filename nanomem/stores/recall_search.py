@@ -1,0 +1,194 @@
+"""One search in the index of a space: postings and rows from SQLite, all weighing from `nanomem.recall`. Blocks."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from functools import cached_property
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from nanomem.recall import question as questions
+from nanomem.recall import scoring
+from nanomem.recall.found import Found, Hit, Sought, said_once
+from nanomem.recall.question import AGENT
+from nanomem.recall.sayings import NOBODY, TOOL, Kind
+from nanomem.recall.scoring import Postings
+from nanomem.recall.words import plain, spoken
+from nanomem.spaces import file_name
+
+MOST_POSTINGS = 30_000
+"""Places that one search weighs: the rarer words first, and of a very common one its newest."""
+_PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
+_ECHOES = 8  # hits that may be dropped since they repeat another
+_SAME = 1e6  # factor of a saying that is word for word what is looked for
+
+
+def row_of(source: int, place: int, asks: bool) -> int:
+    """The id of a row."""
+    return (source << _PLACE_BITS | place) << 1 | asks
+
+
+def place_of(row: int) -> int:
+    """The place in its source."""
+    return row >> 1 & (1 << _PLACE_BITS) - 1
+
+
+def ids_of(source: int) -> tuple[int, int]:
+    """The first and the last id that rows of a source may have."""
+    return row_of(source, 0, False), row_of(source + 1, 0, False) - 1
+
+
+class _Row(NamedTuple):
+    id: int
+    n: int
+    at: int | None
+    person: int
+    spot: str | None
+    text: str
+
+
+class Search:
+    """A search over an index as it is now."""
+
+    def __init__(self, db: sqlite3.Connection, sought: Sought, zone: tzinfo) -> None:
+        self._db = db
+        self._sought = sought
+        self._zone = zone
+        self._people: dict[int, tuple[str, str]] = {
+            row: (speaker, name) for row, speaker, name in db.execute("SELECT id, speaker, name FROM people")
+        }
+        names: defaultdict[str, list[str]] = defaultdict(list)
+        for speaker, name in self._people.values():
+            if speaker not in NOBODY and not speaker.startswith(TOOL):
+                names[speaker].append(name)
+        self.question = questions.read(sought.text, sought.now, names, sought.askers)
+        self._postings: list[tuple[float, Postings]] = []
+
+    def found(self) -> Found:
+        """The best, as far as they were asked for."""
+        skip, most = self._sought.skip, self._sought.most
+        rows = self._ranked(skip + most + 1 + _ECHOES)
+        hits = {self._hit(row): row for row in rows}
+        kept = said_once(list(hits), AGENT)
+        shown = kept[skip : skip + most]
+        if self._sought.near:
+            shown = [self._with_neighbours(hit, hits[hit]) for hit in shown]
+        return Found(shown, len(kept) > skip + most, self.question.terms)
+
+    def _ranked(self, most: int) -> list[_Row]:
+        score = self._score()
+        question = self.question
+        highest = max(score.values(), default=0.0) - 1e-9
+        rows: dict[int, _Row] = {}
+
+        def weighed(places: Sequence[int]) -> dict[int, tuple[float, tuple[object, ...]]]:
+            found = {}
+            for row in self._rows(places):
+                if self._may_be_shown(row):
+                    place = row.id >> 1
+                    rows[place] = row
+                    is_same = score[place] >= highest and tuple(spoken(row.text)) == question.same
+                    found[place] = (self._factor(row) * (_SAME if is_same else 1), self._rank(row))
+            return found
+
+        greatest = (
+            (scoring.PERSON if question.persons else 1)
+            * (scoring.TIMES if question.times else 1)
+            * (scoring.WHEN if question.when else 1)
+        )
+        return [rows[place] for place in scoring.best(score, most, greatest, weighed)]
+
+    def _score(self) -> dict[int, float]:
+        """Of each place where something was said that may be meant, or near one."""
+        total = int(self._db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
+        if not self.question.is_about_times:
+            room = MOST_POSTINGS
+            for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
+                rows = self._db.execute(
+                    "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?", (phrase, max(room, 0))
+                )
+                places = [(row >> 1, row & 1 == 1) for (row,) in rows]
+                room -= len(places)
+                self._postings.append((scoring.weight_of(count, total), Postings(count, places)))
+            return scoring.scores([postings for _, postings in self._postings], total)
+        if not (self.question.times or self._sought.who or self._sought.since or self._sought.until):
+            return {}
+        rows = self._db.execute("SELECT id, at FROM said WHERE at IS NOT NULL")
+        return {row >> 1: 1.0 for row, at in rows if self.question.times.have(self._moment(at))}
+
+    def _count(self, phrase: str) -> int:
+        return int(self._db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (phrase,)).fetchone()[0])
+
+    def _rows(self, places: Collection[int]) -> list[_Row]:
+        ids = [row for place in places for row in (place << 1, place << 1 | 1)]
+        marks = ",".join("?" * len(ids))
+        return [_Row(*row) for row in self._db.execute(f"SELECT * FROM said WHERE id IN ({marks})", ids)]
+
+    def _may_be_shown(self, row: _Row) -> bool:
+        sought = self._sought
+        if row.n >= sought.unless and row.id >> 1 >> _PLACE_BITS in self._in_sight:
+            return False
+        if sought.since and (row.at is None or row.at < sought.since.timestamp()):
+            return False
+        if sought.until and (row.at is None or row.at >= sought.until.timestamp()):
+            return False
+        return not sought.who or sought.who.casefold() in self._people[row.person][1].casefold()
+
+    @cached_property
+    def _in_sight(self) -> frozenset[int]:
+        """The sources of the session whose newest messages are not looked for."""
+        if not self._sought.session:
+            return frozenset()
+        name = f"{file_name(self._sought.session)}.jsonl"
+        return frozenset(row for (row,) in self._db.execute("SELECT id FROM sources WHERE name = ?", (name,)))
+
+    def _factor(self, row: _Row) -> float:
+        question, factor = self.question, scoring.ASKS if row.id & 1 else 1.0
+        if self._people[row.person][0] in question.persons:
+            factor *= scoring.PERSON
+        if question.times and row.at is not None and question.times.have(self._moment(row.at)):
+            factor *= scoring.TIMES
+        if question.when and questions.tells_a_time(row.text):
+            factor *= scoring.WHEN
+        return factor
+
+    def _rank(self, row: _Row) -> tuple[object, ...]:
+        """Among equals the newer first; and for the rest something that does not depend on the row's id."""
+        return (-(row.at or 0), self._source(row)[1], -row.n, row.spot or "", row.text)
+
+    def _source(self, row: _Row) -> tuple[Kind, str, str]:
+        """Kind, name and session of where a row comes from."""
+        source = row.id >> 1 >> _PLACE_BITS
+        if source not in self._sources:
+            kind, name, reading = self._db.execute(
+                "SELECT kind, name, reading FROM sources WHERE id = ?", (source,)
+            ).fetchone()
+            key = json.loads(reading)["key"] if reading else ""
+            session = (key or unquote(name.removesuffix(".jsonl"))) if kind in ("talk", "results") else ""
+            self._sources[source] = (kind, name, session)
+        return self._sources[source]
+
+    @cached_property
+    def _sources(self) -> dict[int, tuple[Kind, str, str]]:
+        return {}
+
+    def _moment(self, at: int) -> datetime:
+        return datetime.fromtimestamp(at, self._zone)
+
+    def _hit(self, row: _Row) -> Hit:
+        speaker, name = self._people[row.person]
+        kind, _, session = self._source(row)
+        at = None if row.at is None else datetime.fromtimestamp(row.at, UTC)
+        own = [weight for weight, postings in self._postings if (row.id >> 1, row.id & 1 == 1) in postings.places]
+        share = sum(own) / (sum(weight for weight, _ in self._postings) or 1)
+        return Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "", share, len(own))
+
+    def _with_neighbours(self, hit: Hit, row: _Row) -> Hit:
+        place, near = row.id >> 1, self._sought.near
+        around = {found.id >> 1: self._hit(found) for found in self._rows(range(place - near, place + near + 1))}
+        before = tuple(around[p] for p in range(place - near, place) if p in around)
+        after = tuple(around[p] for p in range(place + 1, place + near + 1) if p in around)
+        return replace(hit, before=before, after=after)
