@@ -107,7 +107,9 @@ def answer(request: Request) -> Reply:
         return Reply(results) if results else _calls(request, "remember", *wishes)
     known = list(_known(request.system, talk.context))
     if results:
-        return Reply(_quoted(best(question, [*talk.found(results), *known])) or NOTHING)
+        found = talk.found(results)
+        fitting = best(question, [*known, *reversed(found)])
+        return Reply(_quoted(fitting or found[:1]) or NOTHING)
     if any(map(_SELF.search, said)):
         return Reply(WHO)
     if not question:
@@ -115,7 +117,7 @@ def answer(request: Request) -> Reply:
     earlier = [m.text for m in request.messages[: newest + 1] if m.role == "user"]
     found = best(question, [*known, *talk.lines(earlier)])
     if all(line.intro == IN_MEMORY for line in found) and words(question) and "recall" in offered:
-        return _calls(request, "recall", {"query": " ".join(words(question))})  # it knows since when
+        return _calls(request, "recall", {"query": question})  # it knows since when
     return Reply(_quoted(found) or NOTHING)
 
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import Any, NamedTuple
 
 AFTER, BEFORE = (0.5, 0.3, 0.18, 0.11), (0.3, 0.18, 0.11, 0.07)
 """What a word counts for the messages after and before the one it stands in, the nearest first."""
@@ -23,6 +24,8 @@ ANSWERS = 1.6
 ASKS, PERSON, TIMES, WHEN = 0.85, 2.0, 2.0, 1.3
 """Factors: of a message that only asks, of one by the person meant, from a time that is named, and, where a time is
 asked for, of one with a word of time in it."""
+LEAST = 0.2
+"""The part of the best score below which nothing is worth being shown."""
 _SHOWN_AT_ONCE = 256
 
 
@@ -61,27 +64,35 @@ def weight_of(count: int, total: int) -> float:
     return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
+class Weight(NamedTuple):
+    """What is known of a message beside its words: `same` if it is what is looked for, word for word; its `factor`;
+    and its `rank` among equals, which makes the order the same however the index was filled."""
+
+    same: bool
+    factor: float
+    rank: tuple[Any, ...]
+
+
 def best(
     score: Mapping[int, float],
     most: int,
     greatest: float,
-    weighed: Callable[[Sequence[int]], Mapping[int, tuple[float, tuple[object, ...]]]],
+    weighed: Callable[[Sequence[int]], Mapping[int, Weight]],
 ) -> list[int]:
     """The places with the highest scores, each times its factor, which is at most `greatest`; the best first.
 
-    `weighed` gives factor and rank of those places where there is a message that may be shown; the rank decides among
-    equals, and makes the order the same however the index was filled.
+    `weighed` gives the weights of those places where there is a message that may be shown.
     """
-    found: list[tuple[float, tuple[object, ...], int]] = []
+    found: list[tuple[bool, float, tuple[Any, ...], int]] = []
     for some in _highest(score):
-        enough = sorted((value for value, _, _ in found), reverse=True)[most - 1 : most]
-        if enough and score[some[0]] * greatest < enough[0]:
+        enough = sorted((value for _, value, _, _ in found))[:most][-1:]
+        if len(found) >= most and -score[some[0]] * greatest > enough[0]:
             break
-        for place, (factor, rank) in weighed(some).items():
-            found.append((score[place] * factor, rank, place))
-    found.sort(key=lambda one: one[1])
-    found.sort(key=lambda one: -one[0])
-    return [place for _, _, place in found[:most]]
+        for place, weight in weighed(some).items():
+            found.append((not weight.same, -score[place] * weight.factor, weight.rank, place))
+    found.sort()
+    least = LEAST * min((value for _, value, _, _ in found), default=0.0)
+    return [place for _, value, _, place in found[:most] if value <= least]
 
 
 def _highest(score: Mapping[int, float]) -> Iterator[list[int]]:

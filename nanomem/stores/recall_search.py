@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from nanomem.recall import question as questions
@@ -15,7 +15,7 @@ from nanomem.recall import scoring
 from nanomem.recall.found import Found, Hit, Sought, said_once
 from nanomem.recall.question import AGENT
 from nanomem.recall.sayings import NOBODY, TOOL, Kind
-from nanomem.recall.scoring import Postings
+from nanomem.recall.scoring import Postings, Weight
 from nanomem.recall.words import plain, spoken
 from nanomem.spaces import file_name
 
@@ -23,7 +23,6 @@ MOST_POSTINGS = 30_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
 _PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
 _ECHOES = 8  # hits that may be dropped since they repeat another
-_SAME = 1e6  # factor of a saying that is word for word what is looked for
 
 
 def row_of(source: int, place: int, asks: bool) -> int:
@@ -84,14 +83,14 @@ class Search:
         highest = max(score.values(), default=0.0) - 1e-9
         rows: dict[int, _Row] = {}
 
-        def weighed(places: Sequence[int]) -> dict[int, tuple[float, tuple[object, ...]]]:
+        def weighed(places: Sequence[int]) -> dict[int, Weight]:
             found = {}
             for row in self._rows(places):
                 if self._may_be_shown(row):
                     place = row.id >> 1
                     rows[place] = row
                     is_same = score[place] >= highest and tuple(spoken(row.text)) == question.same
-                    found[place] = (self._factor(row) * (_SAME if is_same else 1), self._rank(row))
+                    found[place] = Weight(is_same, self._factor(row), self._rank(row))
             return found
 
         greatest = (
@@ -155,7 +154,7 @@ class Search:
             factor *= scoring.WHEN
         return factor
 
-    def _rank(self, row: _Row) -> tuple[object, ...]:
+    def _rank(self, row: _Row) -> tuple[Any, ...]:
         """Among equals the newer first; and for the rest something that does not depend on the row's id."""
         return (-(row.at or 0), self._source(row)[1], -row.n, row.spot or "", row.text)
 

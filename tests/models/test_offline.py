@@ -145,10 +145,10 @@ def test_remembers_by_the_tool(text: str) -> None:
     ],
 )
 def test_looks_further_back_once(found: str, answered: str) -> None:
-    """What the prompt does not know is searched for with the question's own words, and quoted."""
+    """What the prompt does not know is searched for with the question itself, and quoted."""
     question = "What's Bob's phone number?"
     reply = asked(question, RECALL)
-    assert [(c.name, json.loads(c.arguments)) for c in reply.tool_calls] == [("recall", {"query": "Bob phone number"})]
+    assert [(c.name, json.loads(c.arguments)) for c in reply.tool_calls] == [("recall", {"query": question})]
     after = (PromptMessage("assistant", "", reply.tool_calls), PromptMessage("tool", found, (), "c", "recall"))
     assert asked(question, RECALL, after=after).text == answered
 
