@@ -20,8 +20,9 @@ log = structlog.get_logger()
 
 MOST_LINES, MOST_TOKENS = 3, 300
 """Of all lines together."""
-STRONG_SHARE, STRONG_WORDS = 0.5, 2
-"""A saying fits strongly when so much of what the message's words weigh stands in it, in so many of its words."""
+STRONG_SHARE, STRONG_WORDS = 0.4, 2
+"""A saying fits strongly when so much of what the message's words weigh stands in it, in so many of its words, and one
+of them is rare: small talk is like other small talk in all but that."""
 _LONGEST = 400  # characters of a line
 _LONGEST_MESSAGE = 1_000  # more is a text to be worked on, not something that reminds of anything
 _PATIENCE_S = 0.02
@@ -69,6 +70,7 @@ def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
         and hit.speaker != AGENT
         and hit.share >= STRONG_SHARE
         and hit.words >= STRONG_WORDS
+        and hit.rare
         and (hit.session, hit.n) not in occasion.told
         and not _is_known(set(spoken(hit.text)), lines)
     ]

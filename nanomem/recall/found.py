@@ -42,8 +42,8 @@ class Sought:
 class Hit:
     """Something that was said, or is known. `session` is empty where it is of none; `at` is None of a fact.
 
-    `share` is what part of the question's weight stands in the saying itself, in `words` of its words; `before` and
-    `after` are its neighbours, as far as they were asked for.
+    `share` is what part of the question's weight stands in the saying itself, in `words` of its words, `rare` of which
+    stand almost nowhere else; `before` and `after` are its neighbours, as far as they were asked for.
     """
 
     kind: Kind
@@ -56,6 +56,7 @@ class Hit:
     spot: str
     share: float = 0.0
     words: int = 0
+    rare: int = 0
     before: tuple["Hit", ...] = ()
     after: tuple["Hit", ...] = ()
 

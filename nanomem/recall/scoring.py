@@ -73,6 +73,11 @@ class Weight(NamedTuple):
     rank: tuple[Any, ...]
 
 
+def is_rare(count: int, total: int) -> bool:
+    """Whether a term stands in so few messages that what has it is hardly about anything else."""
+    return count <= max(3, total // 200)
+
+
 def best(
     score: Mapping[int, float],
     most: int,

@@ -64,6 +64,7 @@ class Search:
             if speaker not in NOBODY and not speaker.startswith(TOOL):
                 names[speaker].append(name)
         self.question = questions.read(sought.text, sought.now, names, sought.askers)
+        self._total = int(db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
         self._postings: list[tuple[float, Postings]] = []
 
     def found(self) -> Found:
@@ -102,7 +103,7 @@ class Search:
 
     def _score(self) -> dict[int, float]:
         """Of each place where something was said that may be meant, or near one."""
-        total = int(self._db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
+        total = self._total
         if not self.question.is_about_times:
             room = MOST_POSTINGS
             for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
@@ -181,9 +182,10 @@ class Search:
         speaker, name = self._people[row.person]
         kind, _, session = self._source(row)
         at = None if row.at is None else datetime.fromtimestamp(row.at, UTC)
-        own = [weight for weight, postings in self._postings if (row.id >> 1, row.id & 1 == 1) in postings.places]
-        share = sum(own) / (sum(weight for weight, _ in self._postings) or 1)
-        return Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "", share, len(own))
+        own = [found for found in self._postings if (row.id >> 1, row.id & 1 == 1) in found[1].places]
+        share = sum(weight for weight, _ in own) / (sum(weight for weight, _ in self._postings) or 1)
+        rare = sum(scoring.is_rare(postings.count, self._total) for _, postings in own)
+        return Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "", share, len(own), rare)
 
     def _with_neighbours(self, hit: Hit, row: _Row) -> Hit:
         place, near = row.id >> 1, self._sought.near
