@@ -22,17 +22,21 @@ log = structlog.get_logger()
 PATIENCE_S = 0.25
 """For what was just said, which is taken in within milliseconds; years of it are not waited for."""
 RETRY_S = 10.0
+_MOST_LOST = 3  # times in a row that all is begun anew at once; then it is given a rest
 _PAUSE_S = 0.005  # between two pieces of years of talk: searches, and the conversations, go first
 
 
 @dataclass(slots=True)
 class _Behind:
-    """What of a space is to be taken in: `listed` once all its logs are known, `known` once its facts are."""
+    """What of a space is to be taken in: `listed` once all its logs are known, `known` once its facts are. `lost` is
+    how often all of it was lost again since it was whole."""
 
     space: Space
     listed: bool = False
     known: bool = False
+    lost: int = 0
     logs: dict[str, None] = field(default_factory=dict)
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def is_nothing(self) -> bool:
@@ -89,14 +93,15 @@ class Recalling:
     async def search(self, space: Space, sought: Sought, patience_s: float = PATIENCE_S) -> tuple[Found, bool]:
         """What fits best, and whether all of the space was looked through. Raises CannotStore."""
         behind, until = self._of(space), self._clock.monotonic() + patience_s
-        while self._clock.monotonic() < until and await self._step(behind):
-            pass
-        try:
-            return await self._index.find(space, sought), behind.is_nothing
-        except BegunAnew:
-            self._spaces[space.name] = behind = _Behind(space)
-            self._woken.set()
-            return await self._index.find(space, sought), behind.is_nothing
+        for _ in range(2):  # the second time where it turned out to be damaged
+            while self._clock.monotonic() < until and await self._step(behind):
+                pass
+            try:
+                return await self._index.find(space, sought), behind.is_nothing
+            except BegunAnew:
+                behind.listed = behind.known = False
+                self._woken.set()
+        return Found(), False
 
     async def answer(self, space: Space, text: str) -> str:
         """What a person is told who typed this. Raises Refused, CannotStore."""
@@ -110,27 +115,34 @@ class Recalling:
 
     async def _step(self, behind: _Behind) -> bool:
         """Takes in one piece; False when there is none. Raises CannotStore: it is still to be done."""
-        space = behind.space
-        try:
-            if not behind.listed:
-                behind.logs |= dict.fromkeys(await self._index.logs(space))
-                behind.listed = True
-            elif not behind.known:
-                behind.known = True
-                await self._know(behind)
-            elif behind.logs:
-                await self._read(behind, next(iter(behind.logs)))
-            else:
+        async with behind.reading:
+            if behind.is_nothing:
+                behind.lost = 0
                 return False
-        except BegunAnew:
-            behind.listed = behind.known = False
-        return True
+            try:
+                await self._take_in(behind)
+            except BegunAnew as error:
+                behind.listed = behind.known = False
+                behind.lost += 1
+                if behind.lost > _MOST_LOST:
+                    raise CannotStore(error.text) from error
+            return True
+
+    async def _take_in(self, behind: _Behind) -> None:
+        if not behind.listed:
+            behind.logs |= dict.fromkeys(await self._index.logs(behind.space))
+            behind.listed = True
+        elif not behind.known:
+            await self._know(behind)
+        else:
+            await self._read(behind, next(iter(behind.logs)))
 
     async def _know(self, behind: _Behind) -> None:
+        behind.known = True  # before it is read, as below
         try:
             files = await self._files(behind.space)
             await self._index.know(behind.space, {name: facts(text) for name, text in files.items() if text})
-        except CannotStore:
+        except BaseException:
             behind.known = False
             raise
 

@@ -112,7 +112,7 @@ class _Index:
                     raise CannotStore(f"Cannot use {self._path}: {error}.") from error
                 log.warning("recall.damaged", file=self._path.name, reason=str(error))
                 self._remove()
-                raise BegunAnew(f"{self._path.name} was damaged: {error}.") from error
+                raise BegunAnew(f"The index {self._path.name} was damaged: {error}.") from error
 
     def close(self) -> None:
         """Closes the connection."""
