@@ -18,6 +18,10 @@ from nanomem.session import Said, Session, is_ended, open_calls
 from nanomem.spaces import Space
 
 
+MOST_RECALLED = 500
+"""Messages that a conversation remembers to have been reminded of."""
+
+
 class Conversation:
     """A session and the way to add to it. `prefix` is what its prompt begins with, kept between turns.
 
@@ -130,6 +134,13 @@ class Conversation:
         if self.session.last_n:
             await self._append([Reset(through=self.session.last_n, timestamp=self._clock.now(), inbound=inbound)])
         self.prefix = None
+        self.recalled.clear()
+
+    def reminded(self, session: str, n: int, turn: str) -> None:
+        """Notes that a turn was reminded of a message; only the newest are kept."""
+        self.recalled[session, n] = turn
+        while len(self.recalled) > MOST_RECALLED:
+            del self.recalled[next(iter(self.recalled))]
 
     async def _append(self, records: Sequence[Record]) -> None:
         async with self._writing:

@@ -134,7 +134,7 @@ class Prompter:
         )
         reminded = await self._known.reminder.remind(occasion)
         for one in reminded:
-            conversation.recalled[one.session, one.n] = new[-1].turn
+            conversation.reminded(one.session, one.n, new[-1].turn)
         return [one.line for one in reminded]
 
     async def request(self, conversation: Conversation, tail: Tail, model: str, note: str = "") -> tuple[Request, int]:

@@ -38,7 +38,9 @@ class Recall:
 
     async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         now = datetime.now(UTC).astimezone(self._timezone)
-        sought = Sought(arguments["query"][:_LONGEST], now, session=origin.session, unless=origin.first)
+        sought = Sought(
+            arguments["query"][:_LONGEST], now, session=origin.session if origin.first else "", unless=origin.first
+        )
         try:
             sought = replace(
                 sought,
