@@ -17,7 +17,6 @@ from nanomem.records import AssistantMessage, Pointer, Record, Reset, ToolMessag
 from nanomem.session import Said, Session, is_ended, open_calls
 from nanomem.spaces import Space
 
-
 MOST_RECALLED = 500
 """Messages that a conversation remembers to have been reminded of."""
 
