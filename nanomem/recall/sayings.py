@@ -116,26 +116,25 @@ class Reader:
                 yield Saying("history", self.reading.place, entry.cursor, entry.timestamp, SUMMARY, text, spot)
 
     def _said(self, record: UserMessage | AssistantMessage | ToolMessage) -> Iterator[Saying]:
-        now = self.reading
-        now = replace(now, n=record.n, turn=record.turn, shown=now.shown if record.turn == now.turn else ())
-        saying = None
+        now, saying = self.reading, None
+        shown = now.shown if record.turn == now.turn else ()
+        place, results, at = now.place, now.results, now.at
         match record:
             case UserMessage():
                 names = [PurePosixPath(path).name for path in record.files]
                 saying = self._talk(record, _sender(record), "\n".join([record.content, *names]))
             case AssistantMessage() if record.end != "failed":
-                saying = self._talk(record, THE_AGENT, _without(record.content, now.shown))
+                saying = self._talk(record, THE_AGENT, _without(record.content, shown))
             case ToolMessage(name=name, content=content) if name == RECALL:
-                now = replace(now, shown=(*now.shown, *_RESULT.findall(content)))
+                shown = (*shown, *_RESULT.findall(content))
             case ToolMessage(name=name, content=content) if name not in _UNFOUND_TOOLS:
                 if content.strip() and len(content) <= LARGEST_RESULT:
-                    now = replace(now, results=now.results + GAP)
-                    who = Speaker(TOOL + name, name)
-                    yield Saying("results", now.results, record.n, record.timestamp, who, content)
+                    results += GAP
+                    yield Saying("results", results, record.n, record.timestamp, Speaker(TOOL + name, name), content)
         if saying:
-            now = replace(now, place=saying.place, at=saying.at)
+            place, at = saying.place, saying.at
             yield saying
-        self.reading = now
+        self.reading = Reading(now.key, place, results, record.n, at, record.turn, shown)
 
     def _talk(self, record: UserMessage | AssistantMessage, speaker: Speaker, text: str) -> Saying | None:
         if not text.strip():

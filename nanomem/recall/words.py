@@ -39,7 +39,8 @@ _UNSPACED_STOP = re.compile(
 
 def indexed(text: str) -> str:
     """The text as it is put into the index."""
-    return _BETWEEN.sub(APART, text.encode("utf-8", "replace").decode().replace("\0", " ").replace(APART, " "))
+    clean = text.encode("utf-8", "replace").decode().replace("\0", " ").replace(APART, " ")
+    return _BETWEEN.sub(APART, clean) if _IS_UNSPACED.search(clean) else clean
 
 
 def plain(text: str) -> str:
