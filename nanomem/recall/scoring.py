@@ -26,7 +26,17 @@ ASKS, PERSON, TIMES, WHEN = 0.85, 2.0, 2.0, 1.3
 asked for, of one with a word of time in it."""
 LEAST = 0.2
 """The part of the best score below which nothing is worth being shown."""
-_SHOWN_AT_ONCE = 256
+_SHOWN_AT_ONCE = 64
+_SHARES = [
+    [
+        (0, 1.0),
+        *((distance, share * (ANSWERS if asks and distance == 1 else 1)) for distance, share in enumerate(AFTER, 1)),
+        *((-distance, share) for distance, share in enumerate(BEFORE, 1)),
+    ]
+    for asks in (False, True)
+]
+"""How far from a word, and how much of it, counts there: of one in a message that asks not, and that does."""
+_APART = len(AFTER) + len(BEFORE) + 1  # from so far on two words do not reach the same place
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +55,19 @@ def scores(found: Iterable[Postings], total: int) -> dict[int, float]:
     """
     score: defaultdict[int, float] = defaultdict(float)
     for postings in found:
-        near: defaultdict[int, float] = defaultdict(float)
-        for place, asks in postings.places:
-            near[place] += 1.0
-            near[place + 1] += AFTER[0] * (ANSWERS if asks else 1)
-            for distance in (2, 3, 4):
-                near[place + distance] += AFTER[distance - 1]
-            for distance in (1, 2, 3, 4):
-                near[place - distance] += BEFORE[distance - 1]
         weight = weight_of(postings.count, total)
+        alone = [[(step, weight * share) for step, share in shares] for shares in _SHARES]
+        near: defaultdict[int, float] = defaultdict(float)
+        places = sorted(postings.places)
+        last = -_APART
+        for i, (place, asks) in enumerate(places, 1):
+            if place - last >= _APART and (i == len(places) or places[i][0] - place >= _APART):
+                for step, value in alone[asks]:
+                    score[place + step] += value
+            else:
+                for step, share in _SHARES[asks]:
+                    near[place + step] += share
+            last = place
         for place, share in near.items():
             score[place] += weight * min(1.0, share)
     return score
@@ -103,7 +117,7 @@ def best(
 def _highest(score: Mapping[int, float]) -> Iterator[list[int]]:
     """All places in pieces, the higher scores first; the first pieces without sorting all."""
     size = _SHOWN_AT_ONCE
-    first = nlargest(4 * size, score, key=lambda place: (score[place], place))
+    first = [place for _, place in nlargest(16 * size, zip(score.values(), score, strict=True))]
     for start in range(0, len(first), size):
         yield first[start : start + size]
     if len(score) > len(first):

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -38,6 +39,12 @@ def place_of(row: int) -> int:
 def ids_of(source: int) -> tuple[int, int]:
     """The first and the last id that rows of a source may have."""
     return row_of(source, 0, False), row_of(source + 1, 0, False) - 1
+
+
+def _has(places: Sequence[tuple[int, bool]], row: int) -> bool:
+    """Whether the row is one of them, the newest of which come first."""
+    at = bisect_left(places, -row, key=lambda place: -(place[0] << 1 | place[1]))
+    return at < len(places) and places[at] == (row >> 1, row & 1 == 1)
 
 
 class _Row(NamedTuple):
@@ -182,7 +189,7 @@ class Search:
         speaker, name = self._people[row.person]
         kind, _, session = self._source(row)
         at = None if row.at is None else datetime.fromtimestamp(row.at, UTC)
-        own = [found for found in self._postings if (row.id >> 1, row.id & 1 == 1) in found[1].places]
+        own = [found for found in self._postings if _has(found[1].places, row.id)]
         share = sum(weight for weight, _ in own) / (sum(weight for weight, _ in self._postings) or 1)
         rare = sum(scoring.is_rare(postings.count, self._total) for _, postings in own)
         return Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "", share, len(own), rare)
