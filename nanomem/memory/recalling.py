@@ -96,8 +96,9 @@ class Recalling:
         for _ in range(2):  # the second time where it turned out to be damaged
             while self._clock.monotonic() < until and await self._step(behind):
                 pass
+            whole = behind.is_nothing  # what is said from here on was not asked for
             try:
-                return await self._index.find(space, sought), behind.is_nothing
+                return await self._index.find(space, sought), whole
             except BegunAnew:
                 behind.listed = behind.known = False
                 self._woken.set()
