@@ -1,4 +1,7 @@
-"""`python -m benchmarks [NAME ...] [--json] [--quick]`: runs benchmarks and prints their figures."""
+"""`python -m benchmarks [NAME ...] [--json] [--quick]`: runs benchmarks and prints their figures.
+
+`recall --data FILE` measures on the questions of that file instead.
+"""
 
 import argparse
 import asyncio
@@ -6,12 +9,13 @@ import json
 import pkgutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from benchmarks import benches, machine
+from benchmarks.benches import recall
 from benchmarks.figures import Figure, table
 
 LONGEST_S = 120.0
@@ -41,6 +45,13 @@ async def measured(bench: Bench, quick: bool) -> list[Figure]:
             return await bench.measure(Path(folder), quick)
 
 
+async def measured_on(data: Path) -> dict[str, Any]:
+    """How well recall finds what the questions of a file ask for. Raises TimeoutError, ValueError, OSError."""
+    with tempfile.TemporaryDirectory(prefix="nanomem-bench-") as folder:
+        async with asyncio.timeout(LONGEST_S):
+            return await recall.of_a_file(Path(folder), data)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Runs what is asked for, all of it if nothing is named."""
     all_of_them = known()
@@ -48,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(all_of_them))
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--quick", action="store_true", help="only try whether the benchmarks work")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="with recall: what was said, and questions about it")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.names) - set(all_of_them):
         parser.error(f"no benchmark is called {unknown.pop()}; there are {', '.join(all_of_them)}")
@@ -55,6 +67,18 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("what a process uses is read from /proc, so this needs Linux")
     with tempfile.TemporaryDirectory() as folder:
         header = machine.described(Path(folder))
+    if asked.data:
+        if asked.names != [recall.NAME]:
+            parser.error(f"--data is for {recall.NAME} alone")
+        try:
+            summary = asyncio.run(measured_on(asked.data))
+        except TimeoutError:
+            print(f"{recall.NAME} was given up: it took too long", file=sys.stderr)
+            return 1
+        except (ValueError, OSError) as error:
+            parser.error(f"--data: {error}")
+        print(recall.as_json(summary, header) if asked.json else "\n".join([_line(header), "", *recall.shown(summary)]))
+        return 0
     found: dict[str, list[Figure]] = {}
     wanted = asked.names or list(all_of_them)
     for name in wanted:
@@ -67,10 +91,14 @@ def main(arguments: Sequence[str]) -> int:
         benches_found = {name: [figure.summary() for figure in figures] for name, figures in found.items()}
         print(json.dumps({"machine": header, "benches": benches_found}, indent=1))
     else:
-        print(", ".join(f"{key} {value}" for key, value in header.items()))
+        print(_line(header))
         for name, figures in found.items():
             print("", f"## {name}", *table(figures), sep="\n")
     return int(found.keys() != set(wanted))
+
+
+def _line(header: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in header.items())
 
 
 if __name__ == "__main__":

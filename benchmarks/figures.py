@@ -3,7 +3,7 @@
 Pure: knows nothing of what was measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -58,13 +58,18 @@ def table(figures: Sequence[Figure]) -> list[str]:
         found = figure.summary()
         meant = figure.at_least if figure.at_most is None else figure.at_most
         target = "" if meant is None else f"{'MISSED' if figure.is_missed else 'met'} {meant:g}"
-        numbers = (_short(found[key]) for key in ("p50", "p95", "min", "max"))
+        numbers = (short(found[key]) for key in ("p50", "p95", "min", "max"))
         rows.append((figure.name, *numbers, str(len(figure.values)), figure.unit, target))
+    return columns(rows, left={0, 6, 7})
+
+
+def columns(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
+    """A line for each row, its parts below each other; those of the `left` columns begin there."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    line = "  ".join(f"{{:{'<' if i in (0, 6, 7) else '>'}{width}}}" for i, width in enumerate(widths))
+    line = "  ".join(f"{{:{'<' if i in left else '>'}{width}}}" for i, width in enumerate(widths))
     return [line.format(*row).rstrip() for row in rows]
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Three digits that count, and never a power of ten."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:#.3g}".rstrip(".")

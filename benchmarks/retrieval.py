@@ -23,7 +23,8 @@ from nanomem.stores.session_log import path_of
 AGENT = "Assistant"
 """A speaker of that name is the agent."""
 CUTS = (5, 10, 20)
-_KEY = "terminal:local"
+SCORES = (*(f"recall@{cut}" for cut in CUTS), "hit@5", "mrr")
+KEY = "terminal:local"
 _ADMITTED = 50
 
 
@@ -72,6 +73,8 @@ class Result:
         by_category: defaultdict[str, list[list[int | None]]] = defaultdict(list)
         for category, ranks in self.ranks:
             by_category[category].append(ranks)
+        if not self.ranks:
+            raise ValueError("no question has an answer among what was said")
         return {
             **scored([ranks for _, ranks in self.ranks]),
             "by_category": {name: scored(ranks) for name, ranks in sorted(by_category.items()) if name},
@@ -98,14 +101,20 @@ def scored(ranks: Sequence[Sequence[int | None]]) -> dict[str, float]:
 
 
 def read(path: Path) -> list[Talk]:
-    """The talks of a file of either format. Raises ValueError, OSError."""
-    data = json.loads(path.read_text(encoding="utf-8"))
+    """The talks of a file of either format. Raises ValueError, with what is wrong with it, and OSError."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(data, dict) or not ("conversations" in data or "messages" in data):
         raise ValueError(f"{path} has neither conversations nor messages")
     try:
-        return [_conversation(one) for one in data["conversations"]] if "conversations" in data else [_lone(data)]
-    except (KeyError, TypeError, IndexError) as error:
+        talks = [_conversation(one) for one in data["conversations"]] if "conversations" in data else [_lone(data)]
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise ValueError(f"{path} is not as it should be: {error!r}") from error
+    if not all(any(talk.sessions) for talk in talks) or not any(talk.questions for talk in talks):
+        raise ValueError(f"{path} has no messages, or no questions with evidence")
+    return talks
 
 
 def _conversation(data: Mapping[str, Any]) -> Talk:
@@ -138,16 +147,18 @@ def _lone(data: Mapping[str, Any]) -> Talk:
 
 
 def _questions(data: Mapping[str, Any]) -> list[Asked]:
-    return [Asked(q["q"], q["evidence"], str(q.get("category", ""))) for q in data["questions"]]
+    asked = [Asked(q["q"], q["evidence"], str(q.get("category", ""))) for q in data["questions"]]
+    return [one for one in asked if one.evidence]
 
 
 async def measured(folder: Path, talks: Sequence[Talk]) -> Result:
-    """Each talk is written to logs, read into an index of its own, and asked."""
+    """Each talk is written to a log, read into an index of its own, and asked; `folder` is empty."""
     result = Result()
     for talk in talks:
         index = SqliteRecallIndex(folder / "recall", UTC)
         space = Spaces(folder).named(talk.id)
         ids = write(space, talk)
+        await index.logs(space)  # the file is made once, however much is said
         began = time.perf_counter()
         await taken_in(index, space)
         result.indexing_s += time.perf_counter() - began
@@ -168,13 +179,14 @@ async def taken_in(index: SqliteRecallIndex, space: Space) -> None:
             pass
 
 
-def write(space: Space, talk: Talk) -> dict[int, str]:
+def write(space: Space, talk: Talk, key: str = KEY) -> dict[int, str]:
     """All of it as one log, with `/new` between its sessions; the ids of its messages by number."""
-    path = path_of(space, _KEY)
+    path = path_of(space, key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    records: list[Record] = [Metadata(key=_KEY, created_at=talk.sessions[0][0].at)]
+    sessions = list(filter(None, talk.sessions))
+    records: list[Record] = [Metadata(key=key, created_at=sessions[0][0].at)]
     ids: dict[int, str] = {}
-    for session in talk.sessions:
+    for session in sessions:
         records.append(Reset(through=len(ids), timestamp=session[0].at))
         for said in session:
             ids[len(ids) + 1] = said.id
@@ -185,7 +197,7 @@ def write(space: Space, talk: Talk) -> dict[int, str]:
 
 
 def _record(said: Said, n: int) -> Record:
-    turn = f"{_KEY}#{n}"
+    turn = f"{KEY}#{n}"
     if said.speaker == AGENT:
         return AssistantMessage(n=n, turn=turn, timestamp=said.at, content=said.text, tokens=1, end="answer")
     sender = Sender(said.speaker, said.speaker)
