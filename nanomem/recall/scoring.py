@@ -103,12 +103,16 @@ def best(
     `weighed` gives the weights of those places where there is a message that may be shown.
     """
     found: list[tuple[bool, float, tuple[Any, ...], int]] = []
+    enough: list[float] = []
     for some in _highest(score):
-        enough = sorted((value for _, value, _, _ in found))[:most][-1:]
-        if len(found) >= most and -score[some[0]] * greatest > enough[0]:
+        if len(enough) >= most and -score[some[0]] * greatest > enough[-1]:
             break
-        for place, weight in weighed(some).items():
-            found.append((not weight.same, -score[place] * weight.factor, weight.rank, place))
+        new = [
+            (not weight.same, -score[place] * weight.factor, weight.rank, place)
+            for place, weight in weighed(some).items()
+        ]
+        enough = sorted([*enough, *(value for _, value, _, _ in new)])[:most]
+        found += new
     found.sort()
     least = LEAST * min((value for _, value, _, _ in found), default=0.0)
     return [place for _, value, _, place in found[:most] if value <= least]
@@ -117,7 +121,7 @@ def best(
 def _highest(score: Mapping[int, float]) -> Iterator[list[int]]:
     """All places in pieces, the higher scores first; the first pieces without sorting all."""
     size = _SHOWN_AT_ONCE
-    first = [place for _, place in nlargest(16 * size, zip(score.values(), score, strict=True))]
+    first = [place for _, place in nlargest(8 * size, zip(score.values(), score, strict=True))]
     for start in range(0, len(first), size):
         yield first[start : start + size]
     if len(score) > len(first):

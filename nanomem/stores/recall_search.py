@@ -20,7 +20,7 @@ from nanomem.recall.scoring import Postings, Weight
 from nanomem.recall.words import plain, spoken
 from nanomem.spaces import file_name
 
-MOST_POSTINGS = 30_000
+MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
 _PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
 _ECHOES = 8  # hits that may be dropped since they repeat another
