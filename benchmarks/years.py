@@ -21,7 +21,7 @@ OWN = Path(__file__).parents[1] / "tests" / "data" / "recall.json"
 A_SESSION = 20
 """Messages that are said a minute apart, before a pause of hours."""
 _VOCABULARY, _SHIFT = 20_000, 10
-_CHANGED = 0.7  # of the words that are no stop words
+_CHANGED, _CHANGED_SIGNS = 0.7, 0.3  # of the words that are no stop words; of signs, which make words together
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W\d_{UNSPACED}]{{2,}}")
 
 
@@ -63,7 +63,8 @@ class Speech:
 
     def _other(self, found: re.Match[str]) -> str:
         word = found[0].casefold()
-        if self._random.random() > _CHANGED or any(word in stop for stop in STOP):
+        changed = _CHANGED if len(word) > 1 else _CHANGED_SIGNS
+        if self._random.random() > changed or any(word in stop for stop in STOP):
             return str(found[0])
         words, weights = self._words if len(word) > 1 else self._signs
         return words[bisect(weights, self._random.random() * weights[-1])]
