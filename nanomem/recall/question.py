@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 
 from nanomem.recall.words import STOP, spoken, terms
 
+MOST_TERMS = 200
+"""What one search looks for; the rest of a longer text is left out."""
 AGENT = "agent"
 """The person's id under which the agent's own messages are kept."""
 
@@ -48,6 +50,7 @@ _UNSPACED_MONTHS = ["一", "二", "三", "四", "五", "六", "七", "八", "九
 _UNSPACED_MONTH = re.compile(r"(1[0-2]|[1-9]|十[一二]?|[一二三四五六七八九])\s*月(?!饼)")
 _UNSPACED_SEASON = re.compile(r"([春夏秋冬])[天季]")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_DAY_OR_YEAR = re.compile(r"\d\d?|(?:19|20)\d\d")
 _SPANS: tuple[tuple[re.Pattern[str], int, int], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), first, days)
     for pattern, first, days in (
@@ -131,11 +134,11 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
     named = _named(text, people)
     persons = _meant(text, askers or people.keys() - {AGENT}) if not named else named if len(named) == 1 else ()
     names = {part for known in named for name in people[known] for part in spoken(name)}
-    wanted = terms(text, names)
+    wanted = terms(text, names)[:MOST_TERMS]
     return Question(
         tuple(wanted),
         tuple(spoken(text)),
-        all(any(word in stop for stop in STOP) or word in _TIMES or word.isdecimal() for word in wanted),
+        all(any(word in stop for stop in STOP) or word in _TIMES or _DAY_OR_YEAR.fullmatch(word) for word in wanted),
         frozenset(persons),
         times_in(text, now),
         _WHEN.match(text) is not None or _WHEN.search(text, max(0, len(text) - 40)) is not None,

@@ -6,6 +6,7 @@ Scripts that are written without spaces are indexed sign by sign, and asked for 
 import re
 from collections.abc import Collection
 from itertools import pairwise
+from unicodedata import normalize
 
 APART = "\x1f"
 """Stands between signs of scripts without spaces in an indexed text; the index takes it for a space."""
@@ -14,8 +15,11 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"  # Kana, Han, Hangul
 )
-_BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])")
-_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_ACCENTS = "\u0300-\u036f"  # which stand behind their letter where a text is decomposed
+_SIGN = rf"[^\w\x00-\x7f{_ACCENTS}]"
+"""What is part of no word. The index does not know the newer ones, and would take them for letters."""
+_BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])|(?<=[^\W_])(?={_SIGN})|(?<={_SIGN})(?=[^\W_])")
+_WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}][{_ACCENTS}]*)+")
 _IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 
 _ENGLISH = """
@@ -25,7 +29,7 @@ it its itself just like ll m me mine my of on or our ours out own re s said say 
 their theirs them then there these they this those to told too us ve was wasn we were what when where which while who
 whom whose why will with would you your yours"""
 _GERMAN = """
-aber als am an auch auf aus bei bin bist da das dass dein deine deinen dem den der des die dir doch du ein eine einem
+aber als am an in auch auf aus bei bin bist da das dass dein deine deinen dem den der des die dir doch du ein eine einem
 einen einer er es euch habe haben hat hatte hatten hast ich ihm ihn ihr im ist ja kann mein meine meinem meinen meiner
 mich mir mit nach nicht noch nur ob oder sein seine sich sie sind so und uns unser vom von vor wann war waren warum
 was welche welchem welchen welcher welches wer wie wir wird wo zu zum zur über"""
@@ -53,7 +57,7 @@ def terms(text: str, names: Collection[str] = ()) -> list[str]:
     cleaned = text.encode("utf-8", "replace").decode()
     words = [word for word in _words(_UNSPACED_STOP.sub(" ", cleaned)) if len(word) > 1 or not word.isascii()]
     stop = max(STOP, key=lambda language: sum(word in language for word in words))
-    wanted = [word for word in words if word not in stop and word not in names]
+    wanted = [word for word in words if word not in stop and _folded(word) not in names]
     return list(dict.fromkeys(wanted or words or _words(cleaned)))
 
 
@@ -61,8 +65,13 @@ def spoken(text: str) -> list[str]:
     """All words of a text in order, case-folded; of a script without spaces each sign."""
     found: list[str] = []
     for run in _WORD.findall(text):
-        found += run if _IS_UNSPACED.match(run) else [run.casefold()]
+        found += run if _IS_UNSPACED.match(run) else [_folded(run)]
     return found
+
+
+def _folded(word: str) -> str:
+    """The same for all ways to write a word. The index folds less: it keeps the German sharp s."""
+    return word.casefold() if word.isascii() else normalize("NFC", word.casefold())
 
 
 def _words(text: str) -> list[str]:
@@ -71,5 +80,5 @@ def _words(text: str) -> list[str]:
         if _IS_UNSPACED.match(run):
             found += [*run, *map(APART.join, pairwise(run))]
         else:
-            found.append(run.casefold())
+            found.append(run.lower())
     return found
