@@ -13,7 +13,7 @@ import structlog
 from nanomem.errors import BegunAnew, CannotStore
 from nanomem.facts import facts
 from nanomem.ports import Clock, RecallIndex
-from nanomem.recall.found import A_PAGE, Found, Sought, answer
+from nanomem.recall.found import Found, Sought, answer
 from nanomem.recall.typed import typed
 from nanomem.spaces import Space
 
@@ -109,7 +109,7 @@ class Recalling:
         now = self._clock.now().astimezone(self._zone)
         sought = typed(text, now)
         found, whole = await self.search(space, sought)
-        return answer(found, sought, whole, self._zone, f"--page {sought.skip // A_PAGE + 2}")
+        return answer(found, sought, whole, self._zone)
 
     def _of(self, space: Space) -> _Behind:
         return self._spaces.setdefault(space.name, _Behind(space))

@@ -23,7 +23,8 @@ RECALL = "recall"
 _UNFOUND_TOOLS = frozenset({RECALL, "read_skill", "list_dir", "grep"})
 """Their results repeat what is found anyway, or are no more than a look around."""
 _FEWEST_QUOTED = 12
-_RESULT = re.compile(r"(?m)^\[[^\]\n]*\] [^:\n]{1,99}: (.+?)(?: \([^()\n]*\))?$")
+_LONGEST_NAME = 90
+_RESULT = re.compile(r"(?m)^ *\[[^\]\n]*\] [^:\n]{1,99}: (.+?)(?: \([^()\n]*\))?$")
 
 Kind = Literal["talk", "results", "history", "memory"]
 """A session's talk, the results of its tools, the entries of history, and what is known."""
@@ -146,7 +147,8 @@ class Reader:
 
 
 def _sender(record: UserMessage) -> Speaker:
-    return Speaker(record.sender.id or record.sender.name or "user", record.sender.name or "User")
+    name = " ".join(record.sender.name.split())[:_LONGEST_NAME]  # of its own making: it may hold line breaks
+    return Speaker(record.sender.id or name or "user", name or "User")
 
 
 def _without(text: str, shown: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from nanomem.recall import question as questions
 from nanomem.recall import scoring
-from nanomem.recall.found import Found, Hit, Sought, said_once
+from nanomem.recall.found import ECHO_WITHIN, Found, Hit, Sought, said_once
 from nanomem.recall.question import AGENT
 from nanomem.recall.sayings import NOBODY, TOOL, Kind
 from nanomem.recall.scoring import Postings, Weight
@@ -23,7 +23,6 @@ from nanomem.spaces import file_name
 MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
 _PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
-_ECHOES = 8  # hits that may be dropped since they repeat another
 
 
 def row_of(source: int, place: int, asks: bool) -> int:
@@ -77,16 +76,20 @@ class Search:
     def found(self) -> Found:
         """The best, as far as they were asked for."""
         skip, most = self._sought.skip, self._sought.most
-        rows = self._ranked(skip + most + 1 + _ECHOES)
-        hits = {self._hit(row): row for row in rows}
-        kept = said_once(list(hits), AGENT)
+        score, size = self._score(), skip + most + 1 + ECHO_WITHIN
+        while True:
+            rows = self._ranked(score, size)
+            hits = {self._hit(row): row for row in rows}
+            kept = said_once(list(hits), AGENT)
+            if len(rows) < size or len(kept) > skip + most + ECHO_WITHIN:
+                break
+            size *= 2
         shown = kept[skip : skip + most]
         if self._sought.near:
             shown = [self._with_neighbours(hit, hits[hit]) for hit in shown]
         return Found(shown, len(kept) > skip + most, self.question.terms)
 
-    def _ranked(self, most: int) -> list[_Row]:
-        score = self._score()
+    def _ranked(self, score: Mapping[int, float], most: int) -> list[_Row]:
         question = self.question
         highest = max(score.values(), default=0.0) - 1e-9
         rows: dict[int, _Row] = {}
@@ -110,21 +113,23 @@ class Search:
 
     def _score(self) -> dict[int, float]:
         """Of each place where something was said that may be meant, or near one."""
-        total = self._total
-        if not self.question.is_about_times:
-            room = MOST_POSTINGS
-            for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
-                rows = self._db.execute(
-                    "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?", (phrase, max(room, 0))
-                )
-                places = [(row >> 1, row & 1 == 1) for (row,) in rows]
-                room -= len(places)
-                self._postings.append((scoring.weight_of(count, total), Postings(count, places)))
-            return scoring.scores([postings for _, postings in self._postings], total)
-        if not (self.question.times or self._sought.who or self._sought.since or self._sought.until):
-            return {}
-        rows = self._db.execute("SELECT id, at FROM said WHERE at IS NOT NULL")
-        return {row >> 1: 1.0 for row, at in rows if self.question.times.have(self._moment(at))}
+        if self.question.is_about_times and self._is_narrowed:
+            rows = self._db.execute("SELECT id, at FROM said WHERE at IS NOT NULL")
+            return {row >> 1: 1.0 for row, at in rows if self.question.times.have(self._moment(at))}
+        room = MOST_POSTINGS
+        for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
+            rows = self._db.execute(
+                "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?", (phrase, max(room, 0))
+            )
+            places = [(row >> 1, row & 1 == 1) for (row,) in rows]
+            room -= len(places)
+            self._postings.append((scoring.weight_of(count, self._total), Postings(count, places)))
+        return scoring.scores([postings for _, postings in self._postings], self._total)
+
+    @property
+    def _is_narrowed(self) -> bool:
+        sought = self._sought
+        return bool(self.question.times or sought.who or sought.since or sought.until)
 
     def _count(self, phrase: str) -> int:
         return int(self._db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (phrase,)).fetchone()[0])
@@ -136,13 +141,16 @@ class Search:
 
     def _may_be_shown(self, row: _Row) -> bool:
         sought = self._sought
-        if row.n >= sought.unless and row.id >> 1 >> _PLACE_BITS in self._in_sight:
+        if self._is_in_sight(row):
             return False
         if sought.since and (row.at is None or row.at < sought.since.timestamp()):
             return False
         if sought.until and (row.at is None or row.at >= sought.until.timestamp()):
             return False
         return not sought.who or sought.who.casefold() in self._people[row.person][1].casefold()
+
+    def _is_in_sight(self, row: _Row) -> bool:
+        return row.n >= self._sought.unless and row.id >> 1 >> _PLACE_BITS in self._in_sight
 
     @cached_property
     def _in_sight(self) -> frozenset[int]:
@@ -196,7 +204,8 @@ class Search:
 
     def _with_neighbours(self, hit: Hit, row: _Row) -> Hit:
         place, near = row.id >> 1, self._sought.near
-        around = {found.id >> 1: self._hit(found) for found in self._rows(range(place - near, place + near + 1))}
+        rows = self._rows(range(place - near, place + near + 1))
+        around = {found.id >> 1: self._hit(found) for found in rows if not self._is_in_sight(found)}
         before = tuple(around[p] for p in range(place - near, place) if p in around)
         after = tuple(around[p] for p in range(place + 1, place + near + 1) if p in around)
         return replace(hit, before=before, after=after)

@@ -8,7 +8,7 @@ from typing import Any
 from nanomem.arguments import tool_schema, whole_number
 from nanomem.errors import Refused, ShowModel
 from nanomem.ports import Origin, Search, Tool
-from nanomem.recall.found import A_PAGE, MOST_NEAR, Sought, answer
+from nanomem.recall.found import MOST_NEAR, Sought, answer
 from nanomem.recall.typed import since, until
 from nanomem.tools.workbench import Workbench
 
@@ -52,7 +52,7 @@ class Recall:
         except Refused as error:
             raise ShowModel(error.text) from None
         found, whole = await self._search(origin.space, sought)
-        return answer(found, sought, whole, self._timezone, f"offset {sought.skip + A_PAGE}")
+        return answer(found, sought, whole, self._timezone, by="offset")
 
 
 def build(workbench: Workbench) -> Tool | None:
