@@ -12,7 +12,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -36,11 +36,12 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS sources(
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, read INTEGER NOT NULL DEFAULT 0,
     mark INTEGER NOT NULL DEFAULT 0, reading TEXT NOT NULL DEFAULT '', sayings INTEGER NOT NULL DEFAULT 0,
-    UNIQUE(kind, name));
+    UNIQUE(kind, name)) STRICT;
 CREATE TABLE IF NOT EXISTS people(
-    id INTEGER PRIMARY KEY, speaker TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(speaker, name));
+    id INTEGER PRIMARY KEY, speaker TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(speaker, name)) STRICT;
 CREATE TABLE IF NOT EXISTS said(
-    id INTEGER PRIMARY KEY, n INTEGER NOT NULL, at INTEGER, person INTEGER NOT NULL, spot TEXT, text TEXT NOT NULL);
+    id INTEGER PRIMARY KEY, n INTEGER NOT NULL, at INTEGER, person INTEGER NOT NULL, spot TEXT, text TEXT NOT NULL
+) STRICT;
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
     text, content='said', content_rowid='id', columnsize=0, tokenize='porter unicode61 remove_diacritics 2');
 """
@@ -50,6 +51,9 @@ LONGEST_LINE = 32 * 1024 * 1024
 LINES_AT_ONCE, BYTES_AT_ONCE = 250, 512 * 1024
 """What one reading takes in at most, some ten milliseconds of it: searches and appends wait no longer."""
 _MARKED = 64  # bytes before the place read up to, by which a log is known to be the same
+
+_LARGEST = 2**63 - 1  # of what SQLite calls a number
+_FIRST, _LAST = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2, 9999))
 
 T = TypeVar("T")
 
@@ -100,6 +104,7 @@ class _Index:
         self._path = path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._inode = 0
         self._checked = False
 
     def run(self, work: Callable[["_Index"], T]) -> T:
@@ -107,8 +112,9 @@ class _Index:
         with self._lock:
             try:
                 return self._transaction(work)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter is what damage may look like, too
                 if _is_of_the_disk(error):
+                    self._drop_connection()  # with what it may have begun
                     raise CannotStore(f"Cannot use {self._path}: {error}.") from error
                 log.warning("recall.damaged", file=self._path.name, reason=str(error))
                 self._remove()
@@ -122,14 +128,17 @@ class _Index:
     def _transaction(self, work: Callable[["_Index"], T]) -> T:
         if self._connection is None:
             self._connection = _connected(self._path)
+            self._inode = _inode(self._path)
+        elif _inode(self._path) != self._inode:
+            raise sqlite3.DatabaseError("it was removed while it was in use")
         self._connection.execute("BEGIN")
         try:
             result = work(self)
+            self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
         return result
 
     def _remove(self) -> None:
@@ -159,9 +168,9 @@ class _Index:
         if not self._checked:
             self._check()
             self._checked = True
-        names = [path.name for path in sorted((space.root / "sessions").glob("*.jsonl"))]
+        names = [path.name for path in sorted((space.root / "sessions").glob("*.jsonl")) if _is_text(path.name)]
         names += [HISTORY] if (space.root / "memory" / HISTORY).exists() else []
-        known = self._db.execute("SELECT DISTINCT name FROM sources WHERE kind IN ('talk', 'history')").fetchall()
+        known = self._db.execute("SELECT DISTINCT name FROM sources WHERE kind != 'memory'").fetchall()
         for (name,) in known:
             if name not in names:
                 self._forget(name)
@@ -172,6 +181,14 @@ class _Index:
         found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
             raise sqlite3.DatabaseError(found)
+        if self._only(
+            "SELECT count(*) FROM said WHERE person NOT IN (SELECT id FROM people)"
+            " OR id / ? NOT IN (SELECT id FROM sources) OR at NOT BETWEEN ? AND ?",
+            *(ids_of(1)[0], _FIRST, _LAST),
+        ):
+            raise sqlite3.DatabaseError("something was said by nobody, nowhere or never")
+        for (reading,) in self._db.execute("SELECT reading FROM sources WHERE reading != ''"):
+            _reading(reading)
         self._db.execute("INSERT INTO words(words, rank) VALUES ('integrity-check', 1)")
 
     def read(self, path: Path, name: str) -> bool:
@@ -196,7 +213,7 @@ class _Index:
                 name, reader.read_history(_entries(lines)) if is_history else reader.read(_records(lines, reader))
             )
             self._source(kind, name)
-            values = (end, _mark(file, end), json.dumps(reader.reading.to_json(), ensure_ascii=False), kind, name)
+            values = (end, _mark(file, end), json.dumps(reader.reading.to_json()), kind, name)
             self._db.execute("UPDATE sources SET read = ?, mark = ?, reading = ? WHERE kind = ? AND name = ?", values)
             return more
 
@@ -230,8 +247,8 @@ class _Index:
             if saying.speaker not in people:
                 people[saying.speaker] = self._person(saying.speaker)
             row = row_of(sources[saying.kind], saying.place, saying.asks)
-            at = None if saying.at is None else int(saying.at.timestamp())
-            values = (row, saying.n, at, people[saying.speaker], saying.spot or None, indexed(saying.text))
+            n, at = min(max(saying.n, 0), _LARGEST), None if saying.at is None else _seconds(saying.at)
+            values = (row, n, at, people[saying.speaker], _clean(saying.spot) or None, indexed(saying.text))
             rows.setdefault(saying.kind, []).append(values)
         for kind, new in rows.items():
             # No trigger does this: with one, FTS5 would write to the file after each row.
@@ -253,7 +270,7 @@ class _Index:
         ).fetchone()
         if row is not None and row[2]:
             if _mark(file, row[0]) == row[1]:
-                return row[0], Reading.from_json(json.loads(row[2]))
+                return row[0], _reading(row[2])
             log.warning("recall.log_changed", file=name)
             self._forget(name)
         return 0, Reading()
@@ -263,8 +280,9 @@ class _Index:
         return self._only("SELECT id FROM sources WHERE kind = ? AND name = ?", kind, name)
 
     def _person(self, speaker: Speaker) -> int:
-        self._db.execute("INSERT OR IGNORE INTO people(speaker, name) VALUES (?, ?)", (speaker.id, speaker.name))
-        return self._only("SELECT id FROM people WHERE speaker = ? AND name = ?", speaker.id, speaker.name)
+        names = (_clean(speaker.id), _clean(speaker.name))
+        self._db.execute("INSERT OR IGNORE INTO people(speaker, name) VALUES (?, ?)", names)
+        return self._only("SELECT id FROM people WHERE speaker = ? AND name = ?", *names)
 
     def _only(self, query: str, *values: object) -> int:
         return int(self._db.execute(query, values).fetchone()[0])
@@ -311,6 +329,28 @@ def _lines(file: BinaryIO, start: int) -> tuple[list[bytes], int, bool]:
     return found, end, True
 
 
+def _clean(text: str) -> str:
+    """Without halves of surrogate pairs, which are no text to SQLite."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name is; no log of ours has another."""
+    return _clean(name) == name
+
+
+def _seconds(at: datetime) -> int:
+    """Since 1970; within what every time zone has a date for."""
+    return min(max(int(at.timestamp()), _FIRST), _LAST)
+
+
+def _reading(text: str) -> Reading:
+    try:
+        return Reading.from_json(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise sqlite3.DatabaseError(f"where a log was read up to is no such thing: {error}") from error
+
+
 def _is_whole(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
@@ -347,6 +387,13 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _is_of_the_disk(error: sqlite3.Error) -> bool:
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1
+
+
+def _is_of_the_disk(error: Exception) -> bool:
     name = getattr(error, "sqlite_errorname", "") or ""
     return name.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_BUSY", "SQLITE_IOERR"))
