@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nanomem.entries import Entry
-from nanomem.errors import CannotStore, Gone, NotHere, Refused, ShowModel
+from nanomem.errors import BegunAnew, CannotStore, Gone, NotHere, Refused, ShowModel
 from nanomem.facts import NAMES, MemoryFiles
 from nanomem.memory.judging import decided, made, told
 from nanomem.messages import (
@@ -45,6 +45,8 @@ from nanomem.ports import (
     Taker,
     Update,
 )
+from nanomem.recall.found import Found, Hit, Sought
+from nanomem.recall.words import terms
 from nanomem.records import Record
 from nanomem.session import Said, Session, replay
 from nanomem.skills import mark as mark_of
@@ -571,6 +573,66 @@ class FakeHistory:
     async def set_dreamt(self, space: Space, cursor: int) -> None:
         """See the port."""
         self.cursors[space.name] = cursor
+
+
+class FakeRecallIndex:
+    """Talk in memory: finds what has a word of the question, the most words first, then the newest.
+
+    `said` are the logs by space and name, one line of talk each; a reading takes in one line. `fails` holds errors for
+    the next calls, or None for one that goes well; after BegunAnew nothing is kept. `calls` are the names of what was called.
+    """
+
+    def __init__(self) -> None:
+        self.said: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self.kept: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        self.fails: list[Exception | None] = []
+        self.calls: list[str] = []
+
+    async def logs(self, space: Space) -> Sequence[str]:
+        """See the port."""
+        await self._called("logs", space)
+        names = [log for name, log in self.said if name == space.name]
+        gone = [name for name in self.kept[space.name] if name not in names and "/" not in name]
+        for name in gone:
+            del self.kept[space.name][name]
+        return names
+
+    async def read(self, space: Space, log: str) -> bool:
+        """See the port."""
+        await self._called(f"read {log}", space)
+        said, kept = self.said[space.name, log], self.kept[space.name].setdefault(log, [])
+        kept += said[len(kept) : len(kept) + 1]
+        return len(kept) < len(said)
+
+    async def know(self, space: Space, facts: Mapping[str, Sequence[str]]) -> None:
+        """See the port."""
+        await self._called("know", space)
+        logs = {name: lines for name, lines in self.kept[space.name].items() if "/" not in name}
+        self.kept[space.name] = logs | {name: list(lines) for name, lines in facts.items()}
+
+    async def find(self, space: Space, sought: Sought) -> Found:
+        """See the port; who, when and what is in sight make no difference."""
+        await self._called("find", space)
+        wanted = terms(sought.text)
+        hits = [
+            Hit("memory" if "/" in name else "talk", "", n, None, "Ann", "42", line, name, words=len(words))
+            for name, lines in self.kept[space.name].items()
+            for n, line in enumerate(lines, 1)
+            if (words := set(wanted).intersection(terms(line)))
+        ]
+        hits.sort(key=lambda hit: (-hit.words, -hit.n))
+        end = sought.skip + sought.most
+        return Found(hits[sought.skip : end], len(hits) > end, wanted)
+
+    async def _called(self, name: str, space: Space) -> None:
+        self.calls.append(name)
+        await asyncio.sleep(0)
+        if self.fails:
+            error = self.fails.pop(0)
+            if isinstance(error, BegunAnew):
+                self.kept[space.name].clear()
+            if error:
+                raise error
 
 
 class FakeSkills:

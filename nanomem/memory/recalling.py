@@ -22,21 +22,25 @@ log = structlog.get_logger()
 PATIENCE_S = 0.25
 """For what was just said, which is taken in within milliseconds; years of it are not waited for."""
 RETRY_S = 10.0
-_MOST_LOST = 3  # times in a row that all is begun anew at once; then it is given a rest
+MOST_BEGINNINGS = 3
+"""How often an index may have to be begun anew before it is taken in once: then something else is wrong."""
 _PAUSE_S = 0.005  # between two pieces of years of talk: searches, and the conversations, go first
 
 
 @dataclass(slots=True)
 class _Behind:
-    """What of a space is to be taken in: `listed` once all its logs are known, `known` once its facts are. `lost` is
-    how often all of it was lost again since it was whole."""
+    """What of a space is to be taken in: `listed` once all its logs are known, `known` once its facts are.
+
+    `begun` counts how often it was begun anew since all was taken in, `trouble` is what was last said to be wrong.
+    """
 
     space: Space
     listed: bool = False
     known: bool = False
-    lost: int = 0
     logs: dict[str, None] = field(default_factory=dict)
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    begun: int = 0
+    trouble: str = ""
+    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def is_nothing(self) -> bool:
@@ -77,13 +81,22 @@ class Recalling:
         while True:
             self._woken.clear()
             for behind in list(self._spaces.values()):
-                try:
-                    while await self._step(behind):
-                        await self._clock.sleep(_PAUSE_S)
-                except CannotStore as error:
-                    log.warning("recall.not_indexed", space=behind.space.name, reason=error.text)
-                    asyncio.get_running_loop().call_later(RETRY_S, self._woken.set)
-            await self._woken.wait()
+                await self._take_in(behind)
+            if any(behind.trouble for behind in self._spaces.values()):
+                await self._clock.sleep(RETRY_S)  # whoever searches meanwhile tries at once
+            else:
+                await self._woken.wait()
+
+    async def _take_in(self, behind: _Behind) -> None:
+        """All that a space has, unless it cannot be stored: that is said once."""
+        try:
+            while await self._step(behind):
+                await self._clock.sleep(_PAUSE_S)
+            behind.trouble = ""
+        except CannotStore as error:
+            if error.text != behind.trouble:
+                log.warning("recall.not_indexed", space=behind.space.name, reason=error.text)
+            behind.trouble = error.text
 
     async def catch_up(self, space: Space) -> None:
         """Takes in all that a space has, however long it takes. Raises CannotStore."""
@@ -93,16 +106,18 @@ class Recalling:
     async def search(self, space: Space, sought: Sought, patience_s: float = PATIENCE_S) -> tuple[Found, bool]:
         """What fits best, and whether all of the space was looked through. Raises CannotStore."""
         behind, until = self._of(space), self._clock.monotonic() + patience_s
-        for _ in range(2):  # the second time where it turned out to be damaged
+        for attempt in range(1, MOST_BEGINNINGS + 1):
             while self._clock.monotonic() < until and await self._step(behind):
                 pass
-            whole = behind.is_nothing  # what is said from here on was not asked for
             try:
-                return await self._index.find(space, sought), whole
-            except BegunAnew:
+                found = await self._index.find(space, sought)
+                return found, behind.is_nothing
+            except BegunAnew as error:
                 behind.listed = behind.known = False
                 self._woken.set()
-        return Found(), False
+                if attempt == MOST_BEGINNINGS:
+                    raise CannotStore(error.text) from error
+        raise AssertionError("unreachable")
 
     async def answer(self, space: Space, text: str) -> str:
         """What a person is told who typed this. Raises Refused, CannotStore."""
@@ -116,34 +131,40 @@ class Recalling:
 
     async def _step(self, behind: _Behind) -> bool:
         """Takes in one piece; False when there is none. Raises CannotStore: it is still to be done."""
-        async with behind.reading:
-            if behind.is_nothing:
-                behind.lost = 0
-                return False
-            try:
-                await self._take_in(behind)
-            except BegunAnew as error:
-                behind.listed = behind.known = False
-                behind.lost += 1
-                if behind.lost > _MOST_LOST:
-                    raise CannotStore(error.text) from error
-            return True
+        async with behind.one_by_one:  # who searches waits for the piece that is being taken in
+            return await self._next(behind)
 
-    async def _take_in(self, behind: _Behind) -> None:
-        if not behind.listed:
-            behind.logs |= dict.fromkeys(await self._index.logs(behind.space))
-            behind.listed = True
-        elif not behind.known:
-            await self._know(behind)
-        else:
-            await self._read(behind, next(iter(behind.logs)))
+    async def _next(self, behind: _Behind) -> bool:
+        space = behind.space
+        try:
+            if not behind.listed:
+                behind.logs |= dict.fromkeys(await self._index.logs(space))
+                behind.listed = True
+            elif not behind.known:
+                behind.known = True
+                await self._know(behind)
+            elif behind.logs:
+                await self._read(behind, next(iter(behind.logs)))
+            else:
+                behind.begun = 0
+                return False
+        except BegunAnew as error:
+            self._begin_anew(behind, error)
+        return True
+
+    def _begin_anew(self, behind: _Behind, error: BegunAnew) -> None:
+        """Raises CannotStore where that did not help."""
+        behind.listed = behind.known = False
+        behind.begun += 1
+        if behind.begun > MOST_BEGINNINGS:
+            behind.begun = 0
+            raise CannotStore(error.text) from error
 
     async def _know(self, behind: _Behind) -> None:
-        behind.known = True  # before it is read, as below
         try:
             files = await self._files(behind.space)
             await self._index.know(behind.space, {name: facts(text) for name, text in files.items() if text})
-        except BaseException:
+        except CannotStore:
             behind.known = False
             raise
 
