@@ -6,6 +6,8 @@ import sys
 from datetime import UTC
 
 from nanomem.messages import ToolSchema
+from nanomem.recall.found import Found, Sought
+from nanomem.spaces import Space
 from nanomem.testing import FakeMemory, FakeSkills
 from nanomem.tools import Workbench, load_tools
 
@@ -15,7 +17,11 @@ NAMES = [
 ]
 
 
-BENCH = Workbench(UTC, memory=FakeMemory(), skills=FakeSkills())
+async def search(space: Space, sought: Sought) -> tuple[Found, bool]:
+    return Found(), True
+
+
+BENCH = Workbench(UTC, memory=FakeMemory(), skills=FakeSkills(), search=search)
 
 
 def as_json(schema: ToolSchema) -> str:
@@ -43,7 +49,9 @@ def test_offering_tools_loads_nothing_large() -> None:
 def test_what_is_switched_off_is_not_there() -> None:
     """Neither in the list nor in the schemas."""
     tools = load_tools(Workbench(UTC, web_fetch=False, exec_enabled=False))
-    assert list(tools) == [name for name in NAMES if name not in ("exec", "read_skill", "remember", "web_fetch")]
+    assert list(tools) == [
+        name for name in NAMES if name not in ("exec", "read_skill", "recall", "remember", "web_fetch")
+    ]
 
 
 def test_schemas_are_cheap() -> None:
@@ -68,7 +76,7 @@ def test_parameters_are_those_of_the_contract() -> None:
         "list_dir": ["path"],
         "read_file": ["path", "offset", "limit"],
         "read_skill": ["name"],
-        "recall": ["query"],
+        "recall": ["query", "who", "since", "until", "offset", "near"],
         "remember": ["fact"],
         "web_fetch": ["url", "offset"],
         "write_file": ["path", "content"],

@@ -142,7 +142,7 @@ def test_a_template_that_is_no_text_is_passed_over(own: Path) -> None:
     with capture_logs() as events:
         assert "Be kind." in system(templates)
         assert "now: today" in templates.render(
-            "context", now="today", channel="", sender="", memory_changes="", skills=()
+            "context", now="today", channel="", sender="", memory_changes="", recalled=(), skills=()
         )
     assert [e["template"] for e in events] == ["prompts/system.j2"]
 
