@@ -579,7 +579,8 @@ class FakeRecallIndex:
     """Talk in memory: finds what has a word of the question, the most words first, then the newest.
 
     `said` are the logs by space and name, one line of talk each; a reading takes in one line. `fails` holds errors for
-    the next calls, or None for one that goes well; after BegunAnew nothing is kept. `calls` are the names of what was called.
+    the next calls, or None for one that goes well; after BegunAnew nothing is kept.
+    `calls` are the names of what was called.
     """
 
     def __init__(self) -> None:

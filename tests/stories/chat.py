@@ -36,10 +36,25 @@ from nanomem.memory.dream import Dreamer
 from nanomem.memory.dream_commands import DreamCommands
 from nanomem.memory.dreams import Dreams
 from nanomem.memory.learning import Learner
+from nanomem.memory.recalling import Recalling
+from nanomem.memory.reminding import IndexReminder
 from nanomem.memory.rights import Rights
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
-from nanomem.ports import Channel, Diary, Files, History, Inbox, Memory, SessionLog, Skills, Templates, Tool, Versions
+from nanomem.ports import (
+    Channel,
+    Diary,
+    Files,
+    History,
+    Inbox,
+    Memory,
+    RecallIndex,
+    SessionLog,
+    Skills,
+    Templates,
+    Tool,
+    Versions,
+)
 from nanomem.records import Record
 from nanomem.secrecy import secrets_in
 from nanomem.spaces import Space, Spaces
@@ -53,6 +68,7 @@ from nanomem.testing import (
     FakeMemory,
     FakeMeter,
     FakeModel,
+    FakeRecallIndex,
     FakeSessionLog,
     FakeSkills,
     FakeTemplates,
@@ -102,6 +118,16 @@ class World:
     diary: Diary = field(default_factory=FakeDiary)
     dream: Sleep = field(default_factory=Sleep)
     home: Path = Path("/nowhere")
+    index: RecallIndex = field(default_factory=FakeRecallIndex)
+    unasked: bool = False
+    recalling: Recalling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recalling = Recalling(self.index, self._known, self.clock, UTC)
+
+    async def _known(self, space: Space) -> Mapping[str, str | None]:
+        """What the index knows of the memory."""
+        return (await self.memory.read(space)).by_name
 
     def records(self, address: str = "fake:42") -> list[Record]:
         """What a log in memory holds."""
@@ -113,11 +139,7 @@ class World:
         """What commands ask of the memory."""
         log: Any = self.log
         why = Why(self.memory, self.versions, self.history, lambda *wanted: log.messages(*wanted))
-        return Parts(self.memory, self.versions, self.history, why, self.search, UTC)
-
-    async def search(self, space: Space, text: str) -> str:
-        """Nothing is indexed in a world of fakes; stories of recall bring an index of their own."""
-        return f"Nothing that was said here has any of these words: {text}"
+        return Parts(self.memory, self.versions, self.history, why, self.recalling.answer, UTC)
 
     async def log_has(self, text: str) -> None:
         """Returns once that was said in the log."""
@@ -189,7 +211,8 @@ async def running(world: World) -> AsyncIterator[Chat]:
     spaces = Spaces(world.home)
     toolbox = Toolbox(world.tools)
     tokenizer = FakeTokenizer()
-    known = Known(world.memory, world.history, world.skills)
+    reminder = IndexReminder(world.recalling.search, tokenizer, world.clock, UTC) if world.unasked else None
+    known = Known(world.memory, world.history, world.skills, reminder)
     prompter = Prompter(world.limits, known, world.templates, tokenizer, world.clock, toolbox.schemas)
     asker = Asker(world.model, world.meter, world.clock, UTC, world.daily)
     conversations = Conversations(spaces.of, world.log, tokenizer, world.clock)

@@ -1,6 +1,7 @@
 """What people ask of the memory in a chat, and what they are told."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,21 @@ from nanomem.bus import Lane
 from nanomem.errors import CannotStore
 from nanomem.memory.commands import LONGEST, MemoryCommands
 from nanomem.memory.writer import MemoryWriter
+from nanomem.messages import Sender
+from nanomem.recall.typed import HOW
+from nanomem.records import UserMessage
 from nanomem.spaces import Space, Spaces
-from nanomem.testing import FakeChannel, FakeClock, FakeModel, FakeVersions, FakeWorkingFiles, inbound
+from nanomem.stores.recall_index import SqliteRecallIndex
+from nanomem.stores.session_log import JsonlSessionLog
+from nanomem.testing import (
+    FakeChannel,
+    FakeClock,
+    FakeModel,
+    FakeRecallIndex,
+    FakeVersions,
+    FakeWorkingFiles,
+    inbound,
+)
 from nanomem.tools.stillness import Stillness
 from tests.stories.chat import Chat, World, running
 
@@ -184,5 +198,96 @@ async def test_help_lists_them_in_their_order(world: World) -> None:
     names = [line.partition(":")[0] for line in text.splitlines()]
     assert names == [
         *("/new", "/compact", "/stop", "/retry", "/status", "/dream", "/dream-log", "/dream-restore"),
-        *("/undo", "/memory", "/remember", "/skills", "/help"),
+        *("/undo", "/memory", "/remember", "/recall", "/skills", "/help"),
     ]
+
+
+async def recalled(place: Path) -> World:
+    """A world whose logs are files, and indexed; with 20 messages of Ann's about her dog, and Bob's one about a cat."""
+    log = JsonlSessionLog()
+    index = SqliteRecallIndex(place / "state", UTC)
+    world = World(log=log, index=index, home=place, channels=[FakeChannel("terminal")])
+    space = Spaces(place).of(ANNS)
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    said = [
+        UserMessage(
+            n=n,
+            turn=f"t{n}",
+            timestamp=first + timedelta(days=n),
+            content=f"my dog, story {n}" if n < 21 else "my cat",
+            tokens=1,
+            sender=Sender("42", "Ann") if n < 21 else Sender("7", "Bob"),
+        )
+        for n in range(1, 22)
+    ]
+    await log.append(space, "fake:before", said)
+    await world.recalling.catch_up(space)
+    return world
+
+
+async def test_what_was_said_is_searched(tmp_path: Path) -> None:
+    """Page by page, by person and time, with what stood around; who types too little or wrong is told what to type."""
+    world = await recalled(tmp_path)
+    async with running(world) as chat:
+        first, third, bobs, since, until, near = await asks(
+            chat,
+            "/recall dog",
+            "/recall dog --page 3",
+            "/recall —who bob",
+            "/recall dog --since 2026-01-20",
+            "/recall dog --until 2026-01-02",
+            '/recall cat --who "Bob" --near 1',
+        )
+        how, unknown, wrong, nothing = await asks(
+            chat, "/recall", "/recall dog --wo Ann", "/recall dog --since soon", "/recall zebra"
+        )
+    await close(world)
+    assert first.splitlines()[1] == "[21 January 2026, 00:00] Ann: my dog, story 20 (fake:before, message 20)"
+    assert len(first.splitlines()) == 10 and first.splitlines()[-1] == "[there is more: page 2]"
+    assert len(third.splitlines()) == 5 and "story 1 " in third
+    assert [line.partition("] ")[2].partition(" (")[0] for line in bobs.splitlines()[1:]] == ["Bob: my cat"]
+    assert [line.count("story") for line in since.splitlines()[1:]] == [1, 1]
+    assert "story 1 " in until and len(until.splitlines()) == 2
+    assert "my cat" in near
+    assert how == HOW and unknown == f"There is no --wo. {HOW}"
+    assert wrong == "A date is needed, like 2026-03-05 or 2026-03, not 'soon'."
+    assert nothing == "Nothing that was said here has any of these words: zebra"
+
+
+async def close(world: World) -> None:
+    assert isinstance(world.index, SqliteRecallIndex)
+    await world.index.close()
+
+
+async def test_a_search_answers_while_a_turn_runs(tmp_path: Path) -> None:
+    """At once, as all that only looks."""
+    world = await recalled(tmp_path)
+    world.model = FakeModel("answer")
+    world.model.gate.clear()
+    async with running(world) as chat:
+        await chat.says("hello", "/recall cat")
+        await world.channel.until(lambda: len(world.channel.finished) == 1)
+        assert "Bob: my cat" in chat.hears[-1]
+        world.model.gate.set()
+        await chat.until_answered(2)
+    await close(world)
+
+
+async def test_what_was_said_to_the_owner_is_the_owners_to_search(tmp_path: Path) -> None:
+    """Others search what was said where they are, and find nothing of it."""
+    world = await recalled(tmp_path)
+    async with running(world) as chat:
+        assert await asks(chat, "/recall dog", address=OWNERS, owner=False) == [DENIED]
+        assert "Nothing that" in (await asks(chat, "/recall dog", address=OWNERS))[0]
+        assert "Nothing that" in (await asks(chat, "/recall dog", address="fake:8", owner=False))[0]
+        assert "my dog" in (await asks(chat, "/recall dog", owner=False))[0]
+    await close(world)
+
+
+async def test_a_search_that_cannot_be_made_says_why(world: World) -> None:
+    """And the next one may be."""
+    assert isinstance(world.index, FakeRecallIndex)
+    world.index.fails.append(CannotStore("No room left on the disk."))
+    async with running(world) as chat:
+        assert (await asks(chat, "/recall tea"))[0] == "No room left on the disk."
+        assert (await asks(chat, "/recall tea"))[0].startswith("Nothing that was said")
