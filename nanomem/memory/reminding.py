@@ -13,7 +13,7 @@ from nanomem.errors import CannotStore
 from nanomem.ports import Clock, Occasion, Reminded, Tokenizer
 from nanomem.recall.found import Found, Hit, Sought, around, date
 from nanomem.recall.question import AGENT
-from nanomem.recall.words import spoken
+from nanomem.recall.words import STOP, spoken, terms
 from nanomem.spaces import Space
 
 log = structlog.get_logger()
@@ -27,6 +27,11 @@ _LONGEST = 400  # characters of a line
 _LONGEST_MESSAGE = 1_000  # more is a text to be worked on, not something that reminds of anything
 _PATIENCE_S = 0.02
 _LOOKED_AT = 12
+_PLEASANT = """
+hello hi hey thanks thank thx ok okay yes no please sorry bye goodbye good great nice fine well morning evening
+afternoon night day welcome sure right hallo guten morgen abend tag nacht danke bitte gut ja nein tschüss"""
+_PLEASANTRIES = frozenset(_PLEASANT.split()).union(*STOP)
+"""What people say to each other at any time, and words without meaning of their own: they remind of nothing."""
 _KNOWN_SHARE = 0.8  # of a saying's words in one line of the prompt: it is known from there
 
 
@@ -41,7 +46,7 @@ class IndexReminder:
 
     async def remind(self, occasion: Occasion) -> list[Reminded]:
         """See the port. A search that cannot be made, or would take long, reminds of nothing."""
-        if not occasion.said.strip() or len(occasion.said) > _LONGEST_MESSAGE:
+        if len(occasion.said) > _LONGEST_MESSAGE or _PLEASANTRIES.issuperset(terms(occasion.said)):
             return []
         now = self.clock.now().astimezone(self.zone)
         asked = Sought(occasion.said, now, occasion.askers, session=occasion.session, unless=occasion.in_sight)
@@ -61,8 +66,8 @@ class IndexReminder:
 
 
 def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
-    """Those that people said, that fit strongly, and that are neither in the prompt nor were put into it before."""
-    lines = [set(spoken(line)) for line in occasion.prompt.splitlines()]
+    """Those that people said, that fit strongly, and that neither the message nor the prompt says, nor said before."""
+    lines, said = [set(spoken(line)) for line in occasion.prompt.splitlines()], set(spoken(occasion.said))
     return [
         hit
         for hit in hits
@@ -72,7 +77,8 @@ def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
         and hit.words >= STRONG_WORDS
         and hit.rare
         and (hit.session, hit.n) not in occasion.told
-        and not _is_known(set(spoken(hit.text)), lines)
+        and not said.issuperset(words := set(spoken(hit.text)))
+        and not _is_known(words, lines)
     ]
 
 

@@ -89,7 +89,9 @@ def test_a_person_or_a_time_alone_is_a_search() -> None:
         ("2025", (2025, 1, 1), (2026, 1, 1)),
     ],
 )
-def test_a_span_is_from_its_first_moment_to_its_last(text: str, first: tuple[int, int, int], last: tuple[int, int, int]) -> None:
+def test_a_span_is_from_its_first_moment_to_its_last(
+    text: str, first: tuple[int, int, int], last: tuple[int, int, int]
+) -> None:
     """In the person's time zone, also where the clocks change in it."""
     zone = ZoneInfo("Europe/Berlin")
     now = NOW.astimezone(zone)
