@@ -106,18 +106,18 @@ class Recalling:
     async def search(self, space: Space, sought: Sought, patience_s: float = PATIENCE_S) -> tuple[Found, bool]:
         """What fits best, and whether all of the space was looked through. Raises CannotStore."""
         behind, until = self._of(space), self._clock.monotonic() + patience_s
-        for attempt in range(1, MOST_BEGINNINGS + 1):
+        text = ""
+        for _ in range(MOST_BEGINNINGS):
             while self._clock.monotonic() < until and await self._step(behind):
                 pass
+            whole = behind.is_nothing  # what is said from here on was not asked for
             try:
-                found = await self._index.find(space, sought)
-                return found, behind.is_nothing
+                return await self._index.find(space, sought), whole
             except BegunAnew as error:
                 behind.listed = behind.known = False
                 self._woken.set()
-                if attempt == MOST_BEGINNINGS:
-                    raise CannotStore(error.text) from error
-        raise AssertionError("unreachable")
+                text = error.text
+        raise CannotStore(text)
 
     async def answer(self, space: Space, text: str) -> str:
         """What a person is told who typed this. Raises Refused, CannotStore."""
