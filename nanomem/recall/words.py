@@ -44,7 +44,7 @@ _UNSPACED_STOP = re.compile(
 def indexed(text: str) -> str:
     """The text as it is put into the index."""
     clean = text.encode("utf-8", "replace").decode().replace("\0", " ").replace(APART, " ")
-    return _BETWEEN.sub(APART, clean) if _IS_UNSPACED.search(clean) else clean
+    return clean if clean.isascii() else _BETWEEN.sub(APART, clean)
 
 
 def plain(text: str) -> str:

@@ -161,7 +161,7 @@ async def test_the_agents_own_words_are_not_brought_up(world: LongAgo) -> None:
 
 async def test_it_stays_short(world: LongAgo) -> None:
     """Three lines, however much fits, and 300 tokens of them, however long they are."""
-    await world.said(*(f"{ANSWER}, the {n}th time " + "and more " * (n * 40) for n in range(9)))
+    await world.said(*(f"{ANSWER}, the {n}th time " + "and more " * (n * 40) for n in range(3)))
     async with running(world) as chat:
         await chat.asks(QUESTION)
     lines = recalled(world.model.requests[-1])

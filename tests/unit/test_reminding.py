@@ -21,7 +21,7 @@ from tests.unit.test_recall_words import HUGE, anything
 
 SPACE = Space("owner", Path("/nowhere"), Path("/nowhere"))
 AT = datetime(2026, 1, 2, 9, 15, tzinfo=UTC)
-HIT = Hit("talk", "fake:7", 3, AT, "Ann", "42", "My dog is called Rex", "", share=0.9, words=2)
+HIT = Hit("talk", "fake:7", 3, AT, "Ann", "42", "My dog is called Rex", "", share=0.9, words=2, rare=1)
 OCCASION = Occasion(SPACE, "fake:42", "What is my dog called?", in_sight=5)
 
 
@@ -56,7 +56,8 @@ async def test_a_line_says_when_and_by_whom() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(HIT, share=0.4),
+        replace(HIT, share=0.39),
+        replace(HIT, rare=0),
         replace(HIT, words=1),
         replace(HIT, speaker=AGENT),
         replace(HIT, kind="results"),
