@@ -256,8 +256,8 @@ class Inbox(Protocol):
         """New chat to old."""
 
 
-Purpose = Literal["talk", "dream"]
-"""What tokens are spent on: answering and remembering, or learning in Dreams."""
+Purpose = Literal["talk", "dream", "recall"]
+"""What tokens are spent on: answering and remembering, learning in Dreams, or vectors of what was said."""
 
 
 class Meter(Protocol):
@@ -510,11 +510,51 @@ class Skills(Protocol):
         """
 
 
+Vector = Sequence[float]
+"""A direction. One without numbers, or of zeros, points nowhere and is near to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A vector for each text, all of one length but for those of nothing; and what they cost."""
+
+    vectors: Sequence[Vector]
+    usage: Usage = field(default_factory=Usage)
+
+
+class Embedder(Protocol):
+    """A model that makes vectors of texts: what means much the same points much the same way."""
+
+    @property
+    def name(self) -> str:
+        """Another one as soon as its vectors cannot be compared with those made before."""
+
+    @property
+    def is_local(self) -> bool:
+        """It asks nobody and takes milliseconds, and knows single words rather than sentences."""
+
+    async def embed(self, texts: Sequence[str], question: bool = False) -> Embedded:
+        """One call, tried once, for what is looked for (`question`) or for what is to be found.
+
+        Raises TryLater, TooLong, TellUser (NotNow among them: nothing is wrong with the texts). Not promised: the very
+        same numbers for the same text.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A text of an index that has no vector yet. `id` is the index's own, and may pass to another text."""
+
+    id: int
+    text: str
+
+
 class RecallIndex(Protocol):
     """What was said in each space, as a search can find it: a view, made of the logs and of what is known.
 
-    Nothing in it is the truth: a damaged one is begun anew, and is whole again once all was read. No method looks at
-    two spaces. Raises CannotStore, and BegunAnew: it was damaged, and all has to be taken in again.
+    Nothing in it is the truth: a damaged one is begun anew, and is whole again once all was read. It has vectors of one
+    model at most, by whose name it is made. No method looks at two spaces. Raises CannotStore, and BegunAnew: it was
+    damaged, and all has to be taken in again.
     """
 
     async def logs(self, space: Space) -> Sequence[str]:
@@ -528,6 +568,15 @@ class RecallIndex(Protocol):
 
     async def find(self, space: Space, sought: Sought) -> Found:
         """What fits best among what was taken in; the order does not depend on when that was."""
+
+    async def people(self, space: Space) -> Mapping[str, Sequence[str]]:
+        """The names of those who speak there, by their ids."""
+
+    async def bare(self, space: Space, most: int) -> Sequence[Bare]:
+        """Some of what has no vector, newer ones first. Vectors of another model are dropped."""
+
+    async def embed(self, space: Space, texts: Sequence[Bare], vectors: Sequence[Vector]) -> None:
+        """Takes in a vector for each of these texts, as far as they are still there."""
 
 
 Search = Callable[[Space, Sought], Awaitable[tuple[Found, bool]]]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Literal
 
+from nanomem.recall.meaning import Meaning
 from nanomem.recall.sayings import Kind
 from nanomem.recall.words import spoken
 
@@ -25,7 +26,8 @@ class Sought:
     """A search. `now` is in the person's time zone; `askers` are the ids of those who ask.
 
     Only what was said by `who` (a part of a name), from `since` on and before `until` is found, and nothing of
-    `session` from message `unless` on: that is in sight. `near` messages before and after each come with it.
+    `session` from message `unless` on: that is in sight. `near` messages before and after each come with it. With a
+    `meaning` what is near to it is found, too.
     """
 
     text: str
@@ -39,6 +41,7 @@ class Sought:
     most: int = A_PAGE
     skip: int = 0
     near: int = 0
+    meaning: Meaning | None = None
 
 
 @dataclass(frozen=True, slots=True)

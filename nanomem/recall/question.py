@@ -133,8 +133,7 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
     """
     named = _named(text, people)
     persons = _meant(text, askers or people.keys() - {AGENT}) if not named else named if len(named) == 1 else ()
-    names = {part for known in named for name in people[known] for part in spoken(name)}
-    wanted = terms(text, names)[:MOST_TERMS]
+    wanted = terms(text, named_in(text, people))[:MOST_TERMS]
     return Question(
         tuple(wanted),
         tuple(spoken(text)),
@@ -143,6 +142,11 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
         times_in(text, now),
         _WHEN.match(text) is not None or _WHEN.search(text, max(0, len(text) - 40)) is not None,
     )
+
+
+def named_in(text: str, people: Mapping[str, Sequence[str]]) -> set[str]:
+    """All words of the names of those who are named."""
+    return {part for known in _named(text, people) for name in people[known] for part in spoken(name)}
 
 
 def tells_a_time(text: str) -> bool:

@@ -104,7 +104,7 @@ def best(
     """
     found: list[tuple[bool, float, tuple[Any, ...], int]] = []
     enough: list[float] = []
-    for some in _highest(score):
+    for some in highest(score):
         if len(enough) >= most and -score[some[0]] * greatest > enough[-1]:
             break
         new = [
@@ -118,7 +118,7 @@ def best(
     return [place for _, value, _, place in found[:most] if value <= least]
 
 
-def _highest(score: Mapping[int, float]) -> Iterator[list[int]]:
+def highest(score: Mapping[int, float]) -> Iterator[list[int]]:
     """All places in pieces, the higher scores first; the first pieces without sorting all."""
     size = _SHOWN_AT_ONCE
     first = [place for _, place in nlargest(8 * size, zip(score.values(), score, strict=True))]

@@ -20,13 +20,15 @@ import structlog
 
 from nanomem import entries, records
 from nanomem.errors import BegunAnew, CannotStore
+from nanomem.ports import Bare, Vector
 from nanomem.recall import scoring
 from nanomem.recall.found import Found, Sought
 from nanomem.recall.sayings import MEMORY, Kind, Reader, Reading, Saying, Speaker
 from nanomem.recall.words import indexed, plain
 from nanomem.spaces import Space, file_name
+from nanomem.stores import vectors
 from nanomem.stores.memory_files import open_regular
-from nanomem.stores.recall_search import Search, ids_of, place_of, row_of
+from nanomem.stores.recall_search import Search, ids_of, people_of, place_of, row_of
 
 log = structlog.get_logger()
 
@@ -59,11 +61,15 @@ T = TypeVar("T")
 
 
 class SqliteRecallIndex:
-    """`ports.RecallIndex` in a folder of its own; `zone` is that of the people who ask."""
+    """`ports.RecallIndex` in a folder of its own; `zone` is that of the people who ask.
 
-    def __init__(self, folder: Path, zone: tzinfo) -> None:
+    `model` is the name of the embedder whose vectors are kept: "" none, None those that are there.
+    """
+
+    def __init__(self, folder: Path, zone: tzinfo, model: str | None = "") -> None:
         self._folder = folder
         self._zone = zone
+        self._model = model
         self._open: dict[str, _Index] = {}
 
     async def logs(self, space: Space) -> list[str]:
@@ -82,6 +88,18 @@ class SqliteRecallIndex:
         """See the port."""
         return await self._run(space, lambda index: index.find(sought, self._zone))
 
+    async def people(self, space: Space) -> Mapping[str, Sequence[str]]:
+        """See the port."""
+        return await self._run(space, lambda index: index.people())
+
+    async def bare(self, space: Space, most: int) -> list[Bare]:
+        """See the port."""
+        return await self._run(space, lambda index: index.bare(most))
+
+    async def embed(self, space: Space, texts: Sequence[Bare], vectors: Sequence[Vector]) -> None:
+        """See the port."""
+        await self._run(space, lambda index: index.embed(texts, vectors))
+
     async def close(self) -> None:
         """Closes all files; they are opened again when needed."""
         while self._open:
@@ -90,7 +108,7 @@ class SqliteRecallIndex:
 
     async def _run(self, space: Space, work: Callable[["_Index"], T]) -> T:
         path = self._folder / f"{file_name(space.name)}.db"
-        return await asyncio.to_thread(self._open.setdefault(space.name, _Index(path)).run, work)
+        return await asyncio.to_thread(self._open.setdefault(space.name, _Index(path, self._model)).run, work)
 
 
 def _path(space: Space, log: str) -> Path:
@@ -100,8 +118,9 @@ def _path(space: Space, log: str) -> Path:
 class _Index:
     """One file, and the only connection to it. All of it blocks: call it in a thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, model: str | None) -> None:
         self._path = path
+        self._vectors = vectors.Vectors(model)
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
@@ -136,6 +155,7 @@ class _Index:
             result = work(self)
             self._connection.execute("COMMIT")
         except BaseException:
+            self._vectors.forget()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -167,6 +187,7 @@ class _Index:
         """The logs there are; checks the file once, and drops what came from logs that are gone."""
         if not self._checked:
             self._check()
+            self._vectors.settle(self._db)
             self._checked = True
         names = [path.name for path in sorted((space.root / "sessions").glob("*.jsonl")) if _is_text(path.name)]
         names += [HISTORY] if (space.root / "memory" / HISTORY).exists() else []
@@ -258,6 +279,7 @@ class _Index:
 
     def _take_out(self, source: int, rows: Iterable[int]) -> None:
         for row in rows:
+            self._vectors.forget()
             gone = "INSERT INTO words(words, rowid, text) SELECT 'delete', id, text FROM said WHERE id = ?"
             self._db.execute(gone, (row,))
             self._db.execute("DELETE FROM said WHERE id = ?", (row,))
@@ -298,7 +320,21 @@ class _Index:
 
     def find(self, sought: Sought, zone: tzinfo) -> Found:
         """The best of what is there."""
-        return Search(self._db, sought, zone).found()
+        return Search(self._db, sought, zone, self._vectors).found()
+
+    def people(self) -> dict[str, list[str]]:
+        """The names of those who speak, by their ids."""
+        return people_of(self._db)
+
+    # --- vectors
+
+    def bare(self, most: int) -> list[Bare]:
+        """Texts without a vector."""
+        return self._vectors.bare(self._db, most)
+
+    def embed(self, texts: Sequence[Bare], vectors: Sequence[Vector]) -> None:
+        """Keeps their vectors."""
+        self._vectors.take(self._db, texts, vectors)
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[entries.Entry]:
@@ -380,7 +416,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, VERSION):
             raise sqlite3.DatabaseError(f"it is of version {version}")
-        connection.executescript(f"BEGIN; {TABLES} PRAGMA user_version={VERSION}; COMMIT;")
+        connection.executescript(f"BEGIN; {TABLES} {vectors.TABLES} PRAGMA user_version={VERSION}; COMMIT;")
     except BaseException:
         connection.close()
         raise

@@ -11,14 +11,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from nanomem.recall import meaning, scoring
 from nanomem.recall import question as questions
-from nanomem.recall import scoring
 from nanomem.recall.found import ECHO_WITHIN, Found, Hit, Sought, said_once
 from nanomem.recall.question import AGENT
 from nanomem.recall.sayings import NOBODY, TOOL, Kind
 from nanomem.recall.scoring import Postings, Weight
 from nanomem.recall.words import plain, spoken
 from nanomem.spaces import file_name
+from nanomem.stores.vectors import Vectors
 
 MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
@@ -46,6 +47,15 @@ def _has(places: Sequence[tuple[int, bool]], row: int) -> bool:
     return at < len(places) and places[at] == (row >> 1, row & 1 == 1)
 
 
+def people_of(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """The names of those who speak, by their ids; tools, summaries and what is known are nobody."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for speaker, name in db.execute("SELECT speaker, name FROM people ORDER BY id"):
+        if speaker not in NOBODY and not speaker.startswith(TOOL):
+            names[speaker].append(name)
+    return names
+
+
 class _Row(NamedTuple):
     id: int
     n: int
@@ -58,18 +68,15 @@ class _Row(NamedTuple):
 class Search:
     """A search over an index as it is now."""
 
-    def __init__(self, db: sqlite3.Connection, sought: Sought, zone: tzinfo) -> None:
+    def __init__(self, db: sqlite3.Connection, sought: Sought, zone: tzinfo, vectors: Vectors) -> None:
         self._db = db
         self._sought = sought
+        self._vectors = vectors
         self._zone = zone
         self._people: dict[int, tuple[str, str]] = {
             row: (speaker, name) for row, speaker, name in db.execute("SELECT id, speaker, name FROM people")
         }
-        names: defaultdict[str, list[str]] = defaultdict(list)
-        for speaker, name in self._people.values():
-            if speaker not in NOBODY and not speaker.startswith(TOOL):
-                names[speaker].append(name)
-        self.question = questions.read(sought.text, sought.now, names, sought.askers)
+        self.question = questions.read(sought.text, sought.now, people_of(db), sought.askers)
         self._total = int(db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
         self._postings: list[tuple[float, Postings]] = []
 
@@ -100,7 +107,7 @@ class Search:
                 if self._may_be_shown(row):
                     place = row.id >> 1
                     rows[place] = row
-                    is_same = score[place] >= highest and tuple(spoken(row.text)) == question.same
+                    is_same = score.get(place, 0.0) >= highest and tuple(spoken(row.text)) == question.same
                     found[place] = Weight(is_same, self._factor(row), self._rank(row))
             return found
 
@@ -109,6 +116,11 @@ class Search:
             * (scoring.TIMES if question.times else 1)
             * (scoring.WHEN if question.when else 1)
         )
+        if self._sought.meaning is not None and not question.is_about_times:  # times alone mean nothing else
+            likely = meaning.likely(score)
+            if near := self._vectors.near(self._db, self._sought.meaning.vector, likely):
+                weight = self._sought.meaning.weight
+                return [rows[place] for place in meaning.best(score, likely, near, weight, most, greatest, weighed)]
         return [rows[place] for place in scoring.best(score, most, greatest, weighed)]
 
     def _score(self) -> dict[int, float]:
