@@ -31,18 +31,14 @@ class DailyLimits:
     purpose: Purpose = "talk"
 
 
-class Asker:
-    """A model with patience and a purse. `advice` ends the word on a provider that is down."""
+class Purse:
+    """What may be spent today, and what was."""
 
-    def __init__(
-        self, model: Model, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits, advice: str = ADVICE
-    ) -> None:
-        self.model = model
+    def __init__(self, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits) -> None:
         self._meter = meter
         self._clock = clock
         self._zone = zone
         self._limits = limits
-        self._advice = advice
 
     @property
     def today(self) -> str:
@@ -53,9 +49,47 @@ class Asker:
         """What today has cost so far: all of it, or what went into one purpose."""
         return await self._meter.spent(self.today, purpose)
 
+    async def check(self) -> None:
+        """Raises NotNow where a limit is reached."""
+        limits = self._limits
+        if limits.tokens and limits.tokens <= (await self.spent_today(limits.purpose)).tokens:
+            raise NotNow(f"Today's limit of {limits.tokens:,} tokens is reached. It starts anew at midnight.")
+        if limits.cost_usd and limits.cost_usd <= (await self.spent_today()).cost_usd:
+            raise NotNow(f"Today's limit of ${limits.cost_usd:.2f} is reached. It starts anew at midnight.")
+
+    async def spend(self, usage: Usage) -> None:
+        """Counts what was used. Never raises CannotStore: it is paid for, and not thrown away over the count."""
+        if usage == Usage():
+            return
+        try:
+            await self._meter.spend(self.today, usage, self._limits.purpose)
+        except CannotStore as error:
+            log.error("meter.not_kept", tokens=usage.prompt_tokens, reason=error.text)
+
+
+class Asker:
+    """A model with patience and a purse. `advice` ends the word on a provider that is down."""
+
+    def __init__(
+        self, model: Model, meter: Meter, clock: Clock, zone: tzinfo, limits: DailyLimits, advice: str = ADVICE
+    ) -> None:
+        self.model = model
+        self._clock = clock
+        self._purse = Purse(meter, clock, zone, limits)
+        self._advice = advice
+
+    @property
+    def today(self) -> str:
+        """The day that is counted for now."""
+        return self._purse.today
+
+    async def spent_today(self, purpose: Purpose | None = None) -> Usage:
+        """What today has cost so far: all of it, or what went into one purpose."""
+        return await self._purse.spent_today(purpose)
+
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """The answer. Raises TooLong, NotNow, and TellUser for all that asking again at once cannot mend."""
-        await self._check_limits()
+        await self._purse.check()
         try:
             async for attempt in patiently(self._clock, "model", ATTEMPTS, LONGEST_HINT_S):
                 with attempt:
@@ -63,17 +97,5 @@ class Asker:
         except TryLater as error:
             hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
             raise TellUser(f"{error.text}{hint}{self._advice}") from error
-        if reply.usage != Usage():
-            try:
-                await self._meter.spend(self.today, reply.usage, self._limits.purpose)
-            except CannotStore as error:  # the answer is paid for: it is not thrown away over the count
-                log.error("meter.not_kept", tokens=reply.usage.prompt_tokens, reason=error.text)
+        await self._purse.spend(reply.usage)
         return reply
-
-    async def _check_limits(self) -> None:
-        """Raises NotNow where one is reached."""
-        limits = self._limits
-        if limits.tokens and limits.tokens <= (await self.spent_today(limits.purpose)).tokens:
-            raise NotNow(f"Today's limit of {limits.tokens:,} tokens is reached. It starts anew at midnight.")
-        if limits.cost_usd and limits.cost_usd <= (await self.spent_today()).cost_usd:
-            raise NotNow(f"Today's limit of ${limits.cost_usd:.2f} is reached. It starts anew at midnight.")

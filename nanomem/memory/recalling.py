@@ -12,6 +12,7 @@ import structlog
 
 from nanomem.errors import BegunAnew, CannotStore
 from nanomem.facts import facts
+from nanomem.memory.embedding import Embedding
 from nanomem.ports import Clock, RecallIndex
 from nanomem.recall.found import Found, Sought, answer
 from nanomem.recall.typed import typed
@@ -48,7 +49,8 @@ class _Behind:
 
 
 class Recalling:
-    """Feeds an index and searches it. `files` reads the memory files of a space; `zone` is that of the people."""
+    """Feeds an index and searches it. `files` reads the memory files of a space; `zone` is that of the people. With an
+    `embedding` what is taken in gets vectors, and so does a question."""
 
     def __init__(
         self,
@@ -56,8 +58,10 @@ class Recalling:
         files: Callable[[Space], Awaitable[Mapping[str, str | None]]],
         clock: Clock,
         zone: tzinfo,
+        embedding: Embedding | None = None,
     ) -> None:
         self._index = index
+        self._embedding = embedding
         self._files = files
         self._clock = clock
         self._zone = zone
@@ -78,6 +82,12 @@ class Recalling:
         """Takes in what these spaces have, and then whatever comes, until cancelled."""
         for space in spaces:
             self._of(space)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            if self._embedding:
+                group.create_task(self._embedding.run(self._lost))
+
+    async def _follow(self) -> None:
         while True:
             self._woken.clear()
             for behind in list(self._spaces.values()):
@@ -103,8 +113,13 @@ class Recalling:
         while await self._step(self._of(space)):
             pass
 
-    async def search(self, space: Space, sought: Sought, patience_s: float = PATIENCE_S) -> tuple[Found, bool]:
-        """What fits best, and whether all of the space was looked through. Raises CannotStore."""
+    async def search(
+        self, space: Space, sought: Sought, patience_s: float = PATIENCE_S, at_once: bool = False
+    ) -> tuple[Found, bool]:
+        """What fits best, and whether all of the space was looked through; `at_once` asks no model elsewhere.
+
+        Raises CannotStore.
+        """
         behind, until = self._of(space), self._clock.monotonic() + patience_s
         text = ""
         for _ in range(MOST_BEGINNINGS):
@@ -112,10 +127,11 @@ class Recalling:
                 pass
             whole = behind.is_nothing  # what is said from here on was not asked for
             try:
+                if self._embedding and sought.meaning is None:
+                    sought = await self._embedding.asked(space, sought, at_once)
                 return await self._index.find(space, sought), whole
             except BegunAnew as error:
-                behind.listed = behind.known = False
-                self._woken.set()
+                self._lost(space)
                 text = error.text
         raise CannotStore(text)
 
@@ -128,6 +144,12 @@ class Recalling:
 
     def _of(self, space: Space) -> _Behind:
         return self._spaces.setdefault(space.name, _Behind(space))
+
+    def _lost(self, space: Space) -> None:
+        """The index of that space was begun anew."""
+        behind = self._of(space)
+        behind.listed = behind.known = False
+        self._woken.set()
 
     async def _step(self, behind: _Behind) -> bool:
         """Takes in one piece; False when there is none. Raises CannotStore: it is still to be done."""
@@ -150,11 +172,13 @@ class Recalling:
                 return False
         except BegunAnew as error:
             self._begin_anew(behind, error)
+        if self._embedding and behind.is_nothing:
+            self._embedding.changed(space)
         return True
 
     def _begin_anew(self, behind: _Behind, error: BegunAnew) -> None:
         """Raises CannotStore where that did not help."""
-        behind.listed = behind.known = False
+        self._lost(behind.space)
         behind.begun += 1
         if behind.begun > MOST_BEGINNINGS:
             behind.begun = 0
