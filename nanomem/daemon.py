@@ -94,11 +94,13 @@ async def assembled(
     home: Home, settings: Settings, environ: Mapping[str, str], networks: bool
 ) -> AsyncIterator[Daemon]:
     """A daemon on a home whose lock is held. Without `networks`, only the terminal is served."""
-    base = ground(home, settings, environ)
-    clock, logs, given = base.clock, base.logs, settings.channels.telegram
+    given = settings.channels.telegram
     async with AsyncExitStack() as stack:
         database = await Database.open(home.state / "bus.db", TABLES)
         stack.push_async_callback(database.close)
+        meter = counters.SqliteMeter(database)
+        base = ground(home, settings, environ, meter)
+        clock, logs = base.clock, base.logs
         stack.push_async_callback(base.index.close)
         box = inbox.SqliteInbox(database)
         codes = pairing.Pairings(database)
@@ -110,7 +112,7 @@ async def assembled(
             lambda code: codes.is_valid(code, clock.now()),
             codes.spend,
         )
-        parts = core(base, door.space, counters.SqliteMeter(database), diary.SqliteDiary(database))
+        parts = core(base, door.space, meter, diary.SqliteDiary(database))
         outside: list[Channel] = []
 
         async def moved(old: str, new: str) -> None:

@@ -5,13 +5,13 @@ import shlex
 import sysconfig
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Literal
 
-from nanomem.errors import CannotStore, Misuse, NanomemError, Refused
+from nanomem.errors import CannotStore, Misuse, NanomemError, Refused, TellUser
 from nanomem.home import Home
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 
@@ -48,6 +48,7 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
         _versions(home, settings.memory.remote),
         _remote(home, settings.memory.remote),
         *[_model(model, settings, environ) for model in models if model],
+        *([await _vectors(home, settings, environ)] if settings.memory.embeddings else []),
         _sandbox(settings.tools.exec),
         await _telegram(settings.channels.telegram, environ),
     ]
@@ -172,6 +173,23 @@ def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Findin
     if given or name in _KEYLESS or environ.get(f"{name.upper()}_API_KEY"):
         return Finding("ok", f"model: {model}")
     return Finding("warn", f"model: no key for {model} is set", todo)
+
+
+async def _vectors(home: Home, settings: Settings, environ: Mapping[str, str]) -> Finding:
+    """Whether recall can have vectors; a local model is tried, another one's key is looked for."""
+    from nanomem.models.local_embedding import LOCAL, LocalEmbedder, folder_of, trouble
+
+    wanted = settings.memory.embeddings
+    if found := trouble(wanted, home.path):
+        return Finding("warn", f"vectors: {found[0]}; recall goes by words", found[1])
+    if not wanted.startswith(LOCAL):
+        finding = _model(wanted, settings, environ)
+        return replace(finding, what=finding.what.replace("model:", "vectors:", 1))
+    try:
+        await LocalEmbedder(folder_of(wanted, home.path)).embed(["hello"])
+    except TellUser as error:
+        return Finding("warn", f"vectors: {error.text}; recall goes by words", "see memory.embeddings")
+    return Finding("ok", f"vectors: {wanted}")
 
 
 def _sandbox(exec: Exec) -> Finding:

@@ -7,6 +7,7 @@ real adapters.
 import asyncio
 import hashlib
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from nanomem.ports import (
     Accepted,
     Change,
     Channel,
+    Embedded,
     Origin,
     PassedOver,
     Purpose,
@@ -133,6 +135,33 @@ class FakeModel:
         if heard and answer.text:
             heard(answer.text)
         return answer
+
+
+class FakeEmbedder:
+    """Texts that share words are near each other, as are those of one word in `alike`. `fails` holds errors for the
+    next calls."""
+
+    def __init__(self, name: str = "fake", size: int = 64, is_local: bool = False) -> None:
+        self.name = name
+        self.is_local = is_local
+        self.alike: dict[str, str] = {}
+        self.asked: list[Sequence[str]] = []
+        self.fails: list[Exception] = []
+        self._size = size
+
+    async def embed(self, texts: Sequence[str], question: bool = False) -> Embedded:
+        """See the port."""
+        self.asked.append(texts)
+        if self.fails:
+            raise self.fails.pop(0)
+        return Embedded([self._vector(text) for text in texts], Usage(sum(map(len, texts))))
+
+    def _vector(self, text: str) -> tuple[float, ...]:
+        total = [0.0] * self._size
+        for word in re.findall(r"\w+", text.casefold()):
+            digest = hashlib.shake_256(self.alike.get(word, word).encode()).digest(self._size)
+            total = [value + byte - 127.5 for value, byte in zip(total, digest, strict=True)]
+        return tuple(total)
 
 
 def calls(*wanted: tuple[str, str], text: str = "") -> Reply:

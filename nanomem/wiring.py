@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from nanomem.access import TelegramDoor
-from nanomem.agent.asking import Asker, DailyLimits
+from nanomem.agent.asking import Asker, DailyLimits, Purse
 from nanomem.agent.background import Background
 from nanomem.agent.commands import Commands
 from nanomem.agent.conversation import Conversations
@@ -31,6 +33,7 @@ from nanomem.memory.distill import Distiller
 from nanomem.memory.dream import Dreamer
 from nanomem.memory.dream_commands import DreamCommands
 from nanomem.memory.dreams import Dreams
+from nanomem.memory.embedding import Embedding
 from nanomem.memory.learning import Learner
 from nanomem.memory.pushing import Pusher
 from nanomem.memory.recalling import Recalling
@@ -39,9 +42,10 @@ from nanomem.memory.rights import Rights
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
 from nanomem.memory.writer import MemoryWriter
+from nanomem.models.local_embedding import LOCAL, LocalEmbedder, folder_of, trouble
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
-from nanomem.ports import Clock, Diary, Meter, Model, Purpose, Skills
+from nanomem.ports import Clock, Diary, Embedder, Meter, Model, Purpose, Skills
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores.history import JsonlHistory
@@ -57,6 +61,9 @@ from nanomem.tools.workbench import Workbench, load_tools
 
 if TYPE_CHECKING:
     from nanomem.channels.telegram import TelegramChannel
+    from nanomem.models.litellm import Provider
+
+log = structlog.get_logger()
 
 LARGEST_RAW_ENTRY = 16_000
 """Tokens of a history entry that keeps messages word by word."""
@@ -95,12 +102,15 @@ class Ground:
     recalling: Recalling
 
 
-def ground(home: Home, settings: Settings, environ: Mapping[str, str]) -> Ground:
-    """For a home whose lock is held."""
+def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Meter | None = None) -> Ground:
+    """For a home whose lock is held. Without a `meter` nobody is paid: only a local model makes vectors."""
     clock, still, versions = SystemClock(), Stillness(), GitVersions(home.versions)
     timezone = zone(settings.agents.defaults.timezone, environ)
-    index = SqliteRecallIndex(home.state / "recall", timezone)
-    recalling = Recalling(index, PlainWorkingFiles().read, clock, timezone)
+    embedder = _embedder(home, settings, environ)
+    vectors_of = embedder.name if embedder else None if settings.memory.embeddings else ""
+    index = SqliteRecallIndex(home.state / "recall", timezone, vectors_of)
+    embedding = _embedding(index, embedder, settings, clock, timezone, meter) if embedder else None
+    recalling = Recalling(index, PlainWorkingFiles().read, clock, timezone, embedding)
     pusher = Pusher(Remote(settings.memory.remote, versions, environ).push, clock)
     logs, history = JsonlSessionLog(recalling.appended), JsonlHistory(timezone, recalling.appended)
 
@@ -148,7 +158,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
         timestamps=defaults.timestamps,
         zone=timezone,
     )
-    reminder = IndexReminder(ground.recalling.search, tokenizer, clock, timezone)
+    reminder = IndexReminder(partial(ground.recalling.search, at_once=True), tokenizer, clock, timezone)
     known = Known(memory.memory, memory.history, skills, reminder if settings.memory.recall_unasked else None)
     prompter = Prompter(limits, known, templates, tokenizer, clock, toolbox.schemas)
     daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd)
@@ -265,13 +275,45 @@ def _when(settings: Settings) -> When:
 def _model(ground: Ground, name: str) -> Model:
     if name == "offline":
         return OfflineModel()
-    from nanomem.models.litellm import LitellmModel, Provider
+    from nanomem.models.litellm import LitellmModel
 
-    providers = {
-        known: Provider(partial(given.api_key.reveal, ground.environ), given.api_base, given.extra(ground.environ))
-        for known, given in ground.settings.providers.items()
+    timeout_s = ground.settings.agents.defaults.request_timeout_s
+    return LitellmModel(name, _providers(ground.settings, ground.environ), timeout_s=timeout_s)
+
+
+def _providers(settings: Settings, environ: Mapping[str, str]) -> dict[str, "Provider"]:
+    from nanomem.models.litellm import Provider
+
+    return {
+        known: Provider(partial(given.api_key.reveal, environ), given.api_base, given.extra(environ))
+        for known, given in settings.providers.items()
     }
-    return LitellmModel(name, providers, timeout_s=ground.settings.agents.defaults.request_timeout_s)
+
+
+def _embedder(home: Home, settings: Settings, environ: Mapping[str, str]) -> Embedder | None:
+    """The model of the settings; None where there is none, or what it needs is missing, which the log is told."""
+    wanted = settings.memory.embeddings
+    if not wanted:
+        return None
+    if found := trouble(wanted, home.path):
+        log.warning("recall.without_vectors", reason=found[0], todo=found[1])
+        return None
+    if wanted.startswith(LOCAL):
+        return LocalEmbedder(folder_of(wanted, home.path))
+    from nanomem.models.embedding import LitellmEmbedder
+
+    timeout_s = settings.agents.defaults.request_timeout_s
+    return LitellmEmbedder(wanted, _providers(settings, environ), timeout_s=timeout_s)
+
+
+def _embedding(
+    index: SqliteRecallIndex, embedder: Embedder, settings: Settings, clock: Clock, zone: tzinfo, meter: Meter | None
+) -> Embedding | None:
+    if embedder.is_local:
+        return Embedding(index, embedder, clock)
+    defaults = settings.agents.defaults
+    daily = DailyLimits(defaults.daily_token_limit, defaults.daily_cost_limit_usd, "recall")
+    return Embedding(index, embedder, clock, Purse(meter, clock, zone, daily)) if meter else None
 
 
 def telegram(

@@ -30,8 +30,8 @@ class Provider:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-class LitellmModel:
-    """A `ports.Model`. `providers` is keyed by litellm's own provider names; `timeout_s` is for each gap."""
+class ByLitellm:
+    """A model by its name in litellm. `providers` is keyed by litellm's own provider names."""
 
     def __init__(self, name: str, providers: Mapping[str, Provider], *, timeout_s: float) -> None:
         self.name = name
@@ -40,21 +40,8 @@ class LitellmModel:
         self._library: Future[Any] | None = None
 
     async def warm_up(self) -> None:
-        """Starts to load litellm in a thread (3 s, 177 MB) and returns at once; `ask` says if that failed."""
+        """Starts to load litellm in a thread (3 s, 177 MB) and returns at once; the first call says if that failed."""
         self._load()
-
-    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
-        """One call, tried once; see `ports.Model`. An answer of over 400,000 characters is not read to its end."""
-        litellm = await self._loaded()
-        provider_name, provider = self._provider(litellm)
-        key = provider.api_key()
-        call = self._call(request, provider_name, provider, key)
-        try:
-            return await self._streamed(litellm, call, wire.Draft(request), heard)
-        # OpenAIError is the root of all that litellm raises.
-        except (litellm.exceptions.openai.OpenAIError, OSError) as error:
-            failure = translated(error, self.name, provider_name, secrets_in([key, provider.extra]))
-        raise failure  # out here it does not drag along the library's error, whose frames hold prompt and key
 
     def _load(self) -> Future[Any]:
         if self._library is None or (self._library.done() and self._library.exception()):
@@ -80,15 +67,38 @@ class LitellmModel:
             raise TellUser(f'litellm knows no provider for the model "{self.name}". {hint}') from None
         return found, self._providers.get(found, Provider())
 
-    def _call(self, request: Request, provider_name: str, provider: Provider, key: str) -> dict[str, Any]:
-        call: dict[str, Any] = {"timeout": self._timeout_s, **wire.options(request), **provider.extra}
+    def _reached(self, provider_name: str, provider: Provider, key: str) -> dict[str, Any]:
+        """What a call says of the way there."""
+        call: dict[str, Any] = {}
         if provider.api_base:
             call["api_base"] = provider.api_base
             if provider_name == "openai":
                 key = key or "none"  # a local server wants none; without one litellm would send the environment's
         if key:
             call["api_key"] = key
+        return call
+
+
+class LitellmModel(ByLitellm):
+    """A `ports.Model`; `timeout_s` is for each gap."""
+
+    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
+        """One call, tried once; see `ports.Model`. An answer of over 400,000 characters is not read to its end."""
+        litellm = await self._loaded()
+        provider_name, provider = self._provider(litellm)
+        key = provider.api_key()
+        call = self._call(request, provider_name, provider, key)
+        try:
+            return await self._streamed(litellm, call, wire.Draft(request), heard)
+        # OpenAIError is the root of all that litellm raises.
+        except (litellm.exceptions.openai.OpenAIError, OSError) as error:
+            failure = translated(error, self.name, provider_name, secrets_in([key, provider.extra]))
+        raise failure  # out here it does not drag along the library's error, whose frames hold prompt and key
+
+    def _call(self, request: Request, provider_name: str, provider: Provider, key: str) -> dict[str, Any]:
+        call: dict[str, Any] = {"timeout": self._timeout_s, **wire.options(request), **provider.extra}
         return call | {
+            **self._reached(provider_name, provider, key),
             "model": self.name,
             "messages": wire.messages(request, wire.wants_marks(provider_name, self.name)),
             "stream": True,
