@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import quantile
+from nanomem.memory.embedding import Embedding
 from nanomem.messages import Sender
+from nanomem.ports import Embedder
 from nanomem.recall.found import Sought
 from nanomem.records import AssistantMessage, Metadata, Record, Reset, UserMessage, to_json
 from nanomem.spaces import Space, Spaces
 from nanomem.stores.recall_index import SqliteRecallIndex
 from nanomem.stores.session_log import path_of
+from nanomem.wiring import SystemClock
 
 AGENT = "Assistant"
 """A speaker of that name is the agent."""
@@ -151,20 +154,23 @@ def _questions(data: Mapping[str, Any]) -> list[Asked]:
     return [one for one in asked if one.evidence]
 
 
-async def measured(folder: Path, talks: Sequence[Talk]) -> Result:
-    """Each talk is written to a log, read into an index of its own, and asked; `folder` is empty."""
+async def measured(folder: Path, talks: Sequence[Talk], embedder: Embedder | None = None) -> Result:
+    """Each talk is written to logs, read into an index of its own, with vectors if there is an embedder, and asked."""
     result = Result()
     for talk in talks:
-        index = SqliteRecallIndex(folder / "recall", UTC)
+        index = SqliteRecallIndex(folder / "recall", UTC, embedder.name if embedder else "")
+        embedding = Embedding(index, embedder, SystemClock()) if embedder else None
         space = Spaces(folder).named(talk.id)
         ids = write(space, talk)
         await index.logs(space)  # the file is made once, however much is said
         began = time.perf_counter()
         await taken_in(index, space)
+        while embedding and await embedding.step(space):
+            pass
         result.indexing_s += time.perf_counter() - began
         result.messages += len(ids)
         result.text_bytes += sum(len(said.text.encode()) for session in talk.sessions for said in session)
-        await _ask(index, space, talk, ids, result)
+        await _ask(index, embedding, space, talk, ids, result)
         await index.close()
         result.index_bytes += sum(path.stat().st_size for path in (folder / "recall").glob("*"))
         for path in (folder / "recall").glob("*"):
@@ -204,12 +210,22 @@ def _record(said: Said, n: int) -> Record:
     return UserMessage(n=n, turn=turn, timestamp=said.at, content=said.text, tokens=1, sender=sender)
 
 
-async def _ask(index: SqliteRecallIndex, space: Space, talk: Talk, ids: Mapping[int, str], result: Result) -> None:
+async def _ask(
+    index: SqliteRecallIndex,
+    embedding: Embedding | None,
+    space: Space,
+    talk: Talk,
+    ids: Mapping[int, str],
+    result: Result,
+) -> None:
     now = max(said.at for session in talk.sessions for said in session) + timedelta(days=1)
     askers = frozenset(filter(None, [talk.asker]))
     for asked in talk.questions:
         began = time.perf_counter()
-        found = await index.find(space, Sought(asked.text, now, askers, most=_ADMITTED))
+        sought = Sought(asked.text, now, askers, most=_ADMITTED)
+        if embedding:
+            sought = await embedding.asked(space, sought, at_once=False)
+        found = await index.find(space, sought)
         result.asking_s.append(time.perf_counter() - began)
         places = {ids[hit.n]: rank for rank, hit in enumerate(found.hits, 1)}
         result.ranks.append((asked.category, [places.get(id) for id in asked.evidence]))
