@@ -4,7 +4,7 @@ Nothing waits for it: without a model, or while it fails, recall goes by words. 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -42,9 +42,9 @@ class Embedding:
         self._woken = asyncio.Event()
         self._failures = 0
 
-    def changed(self, spaces: Iterable[Space]) -> None:
+    def changed(self, space: Space) -> None:
         """There may be texts without a vector. Returns at once."""
-        self._waiting |= {space.name: space for space in spaces}
+        self._waiting[space.name] = space
         self._woken.set()
 
     async def run(self, lost: Callable[[Space], object]) -> None:
