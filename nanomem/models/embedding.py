@@ -33,27 +33,19 @@ class LitellmEmbedder(ByLitellm):
             "timeout": self._timeout_s,
             **provider.extra,
             **self._reached(provider_name, provider, key),
-            **self._kind(provider_name, question),
+            **purpose(f"{provider_name} {self.name}", question),
             "model": self.name,
             "input": [texts[at].encode("utf-8", "replace").decode() for at in wanted],
             "max_retries": 0,
         }
         try:
             answer = await asyncio.wait_for(litellm.aembedding(**call), self._timeout_s)
-        except (
-            Exception
-        ) as error:  # whatever litellm raises where a provider makes no vectors, the daemon goes on
+        except Exception as error:  # whatever litellm raises where a provider makes no vectors, the daemon goes on
             failure = translated(error, self.name, provider_name, secrets_in([key, provider.extra]))
         else:
             found = dict(zip(wanted, self._checked(answer.data, len(wanted)), strict=True))
             return Embedded([found.get(at, ()) for at in range(len(texts))], self._usage(litellm, answer.usage))
         raise failure  # out here it does not drag along the library's error, whose frames hold texts and key
-
-    def _kind(self, provider_name: str, question: bool) -> dict[str, Any]:
-        """Cohere's models, whoever serves them, want to know what a text is for."""
-        if "cohere" not in f"{provider_name} {self.name}":
-            return {}
-        return {"input_type": "search_query" if question else "search_document"}
 
     def _checked(self, data: Any, number: int) -> list[Vector]:
         """The vectors in the order of the texts. Raises TryLater: they are not what was asked for."""
@@ -76,3 +68,10 @@ class LitellmEmbedder(ByLitellm):
             prices = litellm.cost_per_token(model=self.name, prompt_tokens=tokens, call_type="aembedding")
             cost = float(sum(prices))
         return Usage(tokens, cost_usd=cost)
+
+
+def purpose(model: str, question: bool) -> dict[str, str]:
+    """What a call says of its texts: Cohere's models, whoever serves them, want to know what they are for."""
+    if "cohere" not in model:
+        return {}
+    return {"input_type": "search_query" if question else "search_document"}

@@ -31,6 +31,8 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], question: bool = False) -> Embedded:
         """See the port. A text of unknown words points nowhere."""
+        if not texts:
+            return Embedded(())
         try:
             model = await asyncio.shield(asyncio.wrap_future(self._load()))
             return Embedded(await asyncio.to_thread(_vectors, model, texts))
