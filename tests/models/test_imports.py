@@ -85,3 +85,31 @@ def test_a_broken_litellm_is_said_clearly() -> None:
     result = run(BROKEN)
     expected = "litellm, which reaches openai/m, could not be loaded: No module named 'litellm'"
     assert result.stdout.splitlines() == [expected] * 2, result.stderr
+
+
+OFF = """
+import asyncio, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from nanomem.home import Home
+from nanomem.recall.found import Sought
+from nanomem.settings_schema import Settings
+from nanomem.spaces import Space
+from nanomem.wiring import ground
+import nanomem.models.embedding, nanomem.models.local_embedding
+async def main():
+    base = ground(Home(Path.cwd()), Settings(), {})
+    space = Space("owner", Path.cwd(), Path.cwd())
+    await base.recalling.catch_up(space)
+    await base.recalling.search(space, Sought("dog", datetime.now(UTC)))
+    await base.index.close()
+asyncio.run(main())
+heavy = {"numpy", "model2vec", "litellm"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_without_embeddings_recall_imports_nothing_for_them(tmp_path: Path) -> None:
+    """Who wants no vectors needs no package that makes them."""
+    result = run(OFF, tmp_path)
+    assert result.returncode == 0, result.stderr
