@@ -15,6 +15,7 @@ from nanomem.errors import Misuse
 from nanomem.home import Home, make
 from nanomem.settings import load, set_value, set_values
 from tests.emulators.telegram import TelegramServer
+from tests.models.toy import toy_model
 
 CHECKOUT = Path(__file__).parent.parent
 KEY = "sk-canary-0123456789abcdef"
@@ -183,6 +184,30 @@ async def test_the_doctor_looks_for_the_key_of_the_model(home: Home) -> None:
     set_value(home.config, "agents.defaults.model", "openai/gpt-5")
     assert (await finding("model", home)).state == "warn"
     assert (await finding("model", home, OPENAI_API_KEY=KEY)).state == "ok"
+
+
+async def test_the_doctor_looks_at_what_makes_vectors(home: Home) -> None:
+    """The key of a model elsewhere, and a model in a folder as a whole."""
+    make(home)
+    set_value(home.config, "memory.embeddings", "openai/text-embedding-3-small")
+    assert (await finding("vectors", home)).state == "warn"
+    assert (await finding("vectors", home, OPENAI_API_KEY=KEY)).state == "ok"
+    set_value(home.config, "memory.embeddings", "local:models/toy")
+    found = await finding("vectors", home)
+    assert (found.state, str(home.path / "models" / "toy") in found.what) == ("warn", True)
+    (home.path / "models" / "toy").mkdir(parents=True)
+    assert "cannot be used" in (await finding("vectors", home)).what
+    toy_model(home.path / "models" / "toy")
+    assert (await finding("vectors", home)) == Finding("ok", "vectors: local:models/toy")
+
+
+def test_search_goes_by_words_where_its_model_is_missing(nanomem: Nanomem, home: Home) -> None:
+    """Nothing else is stopped by that."""
+    assert nanomem("init", "--yes").returncode == 0
+    set_value(home.config, "memory.embeddings", "local:models/none")
+    assert nanomem("chat", "-m", "My puppy ate a shoe").returncode == 0
+    done = nanomem("memory", "search", "puppy")
+    assert ("shoe" in done.stdout, done.stderr, done.returncode) == (True, "", 0)
 
 
 @pytest.fixture
