@@ -65,8 +65,10 @@ class Near:
 
 
 def likely(score: Mapping[int, float]) -> list[int]:
-    """The places that fit best by their words, as many as are looked at."""
-    return nlargest(LOOKED_AT, score, key=lambda place: (score[place], place))
+    """The places that fit best by their words, about as many as are looked at."""
+    least = min(nlargest(LOOKED_AT, score.values()), default=0.0)
+    found = [place for place, value in score.items() if value >= least]
+    return found if len(found) <= 2 * LOOKED_AT else nlargest(LOOKED_AT, found, key=lambda place: (score[place], place))
 
 
 def best(
