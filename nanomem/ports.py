@@ -552,9 +552,8 @@ class Bare:
 class RecallIndex(Protocol):
     """What was said in each space, as a search can find it: a view, made of the logs and of what is known.
 
-    Nothing in it is the truth: a damaged one is begun anew, and is whole again once all was read. It has vectors of one
-    model at most, by whose name it is made. No method looks at two spaces. Raises CannotStore, and BegunAnew: it was
-    damaged, and all has to be taken in again.
+    Nothing in it is the truth: a damaged one is begun anew, and is whole again once all was read. No method looks at
+    two spaces. Raises CannotStore, and BegunAnew: it was damaged, and all has to be taken in again.
     """
 
     async def logs(self, space: Space) -> Sequence[str]:
@@ -568,6 +567,10 @@ class RecallIndex(Protocol):
 
     async def find(self, space: Space, sought: Sought) -> Found:
         """What fits best among what was taken in; the order does not depend on when that was."""
+
+
+class VectorIndex(Protocol):
+    """The vectors of a `RecallIndex`, of one model at most, by whose name it is made. Raises as that does."""
 
     async def people(self, space: Space) -> Mapping[str, Sequence[str]]:
         """The names of those who speak there, by their ids."""

@@ -11,7 +11,7 @@ import structlog
 
 from nanomem.agent.asking import Purse
 from nanomem.errors import BegunAnew, CannotStore, NanomemError, NotNow, TellUser, TooLong, TryLater
-from nanomem.ports import Bare, Clock, Embedder, RecallIndex, Vector
+from nanomem.ports import Bare, Clock, Embedder, Vector, VectorIndex
 from nanomem.recall.found import Sought
 from nanomem.recall.meaning import STATIC_WEIGHT, WEIGHT, Meaning, without_names
 from nanomem.spaces import Space
@@ -33,7 +33,7 @@ _REFUSED = (TryLater, TooLong, TellUser)
 class Embedding:
     """Gives the texts of an index vectors, by an embedder that a `purse` pays for."""
 
-    def __init__(self, index: RecallIndex, embedder: Embedder, clock: Clock, purse: Purse | None = None) -> None:
+    def __init__(self, index: VectorIndex, embedder: Embedder, clock: Clock, purse: Purse | None = None) -> None:
         self._index = index
         self._embedder = embedder
         self._clock = clock
