@@ -188,7 +188,7 @@ class Recalling:
         try:
             files = await self._files(behind.space)
             await self._index.know(behind.space, {name: facts(text) for name, text in files.items() if text})
-        except CannotStore:
+        except BaseException:
             behind.known = False
             raise
 

@@ -3,6 +3,7 @@
 Only what people said, and only what the model does not see anyway; a line comes once in a conversation.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -25,7 +26,9 @@ STRONG_SHARE, STRONG_WORDS = 0.4, 2
 of them is rare: small talk is like other small talk in all but that."""
 _LONGEST = 400  # characters of a line
 _LONGEST_MESSAGE = 1_000  # more is a text to be worked on, not something that reminds of anything
-_PATIENCE_S = 0.02
+LONGEST_S = 0.3
+"""What a turn waits for it, however much there is to look through."""
+_PATIENCE_S = 0.02  # for what was just said elsewhere
 _LOOKED_AT = 12
 _PLEASANT = """
 hello hi hey thanks thank thx ok okay yes no please sorry bye goodbye good great nice fine well morning evening
@@ -51,9 +54,10 @@ class IndexReminder:
         now = self.clock.now().astimezone(self.zone)
         asked = Sought(occasion.said, now, occasion.askers, session=occasion.session, unless=occasion.in_sight)
         try:
-            found, _ = await self.search(occasion.space, replace(asked, most=_LOOKED_AT), _PATIENCE_S)
-        except CannotStore as error:
-            log.warning("recall.not_reminded", reason=error.text)
+            async with asyncio.timeout(LONGEST_S):
+                found, _ = await self.search(occasion.space, replace(asked, most=_LOOKED_AT), _PATIENCE_S)
+        except (CannotStore, TimeoutError) as error:
+            log.warning("recall.not_reminded", reason=str(error) or "it took too long")
             return []
         room, lines = MOST_TOKENS, []
         for hit in strong(found.hits, occasion)[:MOST_LINES]:
