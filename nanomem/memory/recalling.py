@@ -107,6 +107,9 @@ class Recalling:
             if error.text != behind.trouble:
                 log.warning("recall.not_indexed", space=behind.space.name, reason=error.text)
             behind.trouble = error.text
+        except Exception:  # a view is not worth the daemon: it is tried again later
+            log.exception("recall.not_indexed", space=behind.space.name)
+            behind.trouble = "a fault of its own"
 
     async def catch_up(self, space: Space) -> None:
         """Takes in all that a space has, however long it takes. Raises CannotStore."""

@@ -59,6 +59,9 @@ class IndexReminder:
         except (CannotStore, TimeoutError) as error:
             log.warning("recall.not_reminded", reason=str(error) or "it took too long")
             return []
+        except Exception:  # whatever is wrong with an index, it is not worth a turn
+            log.exception("recall.not_reminded")
+            return []
         room, lines = MOST_TOKENS, []
         for hit in strong(found.hits, occasion)[:MOST_LINES]:
             said = around(hit.text, found.wanted, _LONGEST)
