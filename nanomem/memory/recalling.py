@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 import structlog
 
-from nanomem.errors import BegunAnew, CannotStore
+from nanomem.errors import BegunAnew, CannotStore, Refused
 from nanomem.facts import facts
 from nanomem.memory.embedding import Embedding
 from nanomem.ports import Clock, RecallIndex
@@ -191,6 +191,8 @@ class Recalling:
         try:
             files = await self._files(behind.space)
             await self._index.know(behind.space, {name: facts(text) for name, text in files.items() if text})
+        except Refused as error:  # a file that is none: what was known stays, until the memory changes again
+            log.warning("recall.facts_not_read", space=behind.space.name, reason=error.text)
         except BaseException:
             behind.known = False
             raise

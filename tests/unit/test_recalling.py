@@ -134,6 +134,22 @@ async def test_facts_follow_what_is_known() -> None:
         assert await talk.finds("cake tea pie", patience_s=0) == (["- likes pie"], True)
 
 
+async def test_a_memory_file_that_cannot_be_read_stops_nothing() -> None:
+    """What was said is taken in all the same; what was known before is found until the memory changes again."""
+    talk = Talk(known={"memory/MEMORY.md": "- has a dog\n"})
+    talk.index.said["owner", LOG] += ["old dog"]
+    await talk.recalling.catch_up(SPACE)
+    talk.fails.append(Refused("It is a folder."))
+    with capture_logs() as told:
+        async with taking_in(talk):
+            talk.recalling.changed(SPACE)
+            talk.says("new dog")
+            await talk.rests(1)
+    assert [line["reason"] for line in told] == ["It is a folder."]
+    found, whole = await talk.finds("dog", patience_s=0)
+    assert sorted(found) == ["- has a dog", "new dog", "old dog"] and whole
+
+
 async def test_what_cannot_be_stored_is_tried_again_later_and_said_once() -> None:
     """A full disk is no end of it, nor a file of the memory that cannot be read."""
     talk = Talk()
