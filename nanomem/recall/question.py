@@ -42,6 +42,7 @@ _ONLY_TIME = "last next year month week day today yesterday early late"
 _TIMES = frozenset(_ONLY_TIME.split()) | _MONTH.keys() | _SEASON.keys()
 _DOUBTFUL = frozenset({"march", "may", "mai", "spring", "fall", "jan", "dec"})
 """Words that mean a time only behind another word of time, or before a number."""
+_NO_NAMES = _TIMES.union({"user", "assistant"}, *STOP)
 _BEFORE_TIME = (
     "in during since until till of by last this next early late mid every previous past im seit letzten letztes"
 )
@@ -145,8 +146,8 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
 
 
 def named_in(text: str, people: Mapping[str, Sequence[str]]) -> set[str]:
-    """All words of the names of those who are named."""
-    return {part for known in _named(text, people) for name in people[known] for part in spoken(name)}
+    """The words that name somebody."""
+    return set().union(*_named(text, people).values())
 
 
 def tells_a_time(text: str) -> bool:
@@ -182,22 +183,27 @@ def times_in(text: str, now: datetime) -> Times:
     return Times(frozenset(months), frozenset(years))
 
 
-def _named(text: str, people: Mapping[str, Sequence[str]]) -> list[str]:
-    """Those whose whole name, or its first word, is in the text."""
+def _named(text: str, people: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+    """Those whose whole name, or its first word, is in the text, and these words alone: people choose their names."""
     words = spoken(text)
-    found = []
+    found: dict[str, set[str]] = {}
     for person, names in people.items():
-        for name in names:
-            parts = spoken(name)
-            if parts and (_within(parts, words) or _within(_first(parts, name), words)):
-                found.append(person)
-                break
+        for parts, name in ((spoken(name), name) for name in names):
+            for some in (parts, _first(parts, name)):
+                if some and _within(some, words) and (len(some) > 1 or _is_a_name(some[0], text)):
+                    found.setdefault(person, set()).update(some)
+                    break
     return found
+
+
+def _is_a_name(word: str, text: str) -> bool:
+    """Will and May are names where they are written as such, and not at the beginning."""
+    return word not in _NO_NAMES or re.search(rf"\w\W+{re.escape(word.capitalize())}\b", text) is not None
 
 
 def _first(parts: list[str], name: str) -> list[str]:
     """The first word of a name; a name in signs has none."""
-    return parts[:1] if len(parts[0]) > 1 else parts
+    return parts[:1] if parts and len(parts[0]) > 1 else parts
 
 
 def _within(parts: Sequence[str], words: Sequence[str]) -> bool:

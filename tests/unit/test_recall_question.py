@@ -58,6 +58,22 @@ def test_whom_it_is_about(text: str, persons: set[str]) -> None:
     assert meant(text, "2") == persons
 
 
+@pytest.mark.parametrize(
+    ("text", "names", "persons", "terms"),
+    [
+        ("What will we do in the garden?", "Will Garden", {"1"}, ("garden",)),
+        ("What did Will say on the garden?", "Will Garden", {"2"}, ("garden",)),
+        ("Which user had the key?", "User", set(), ("user", "key")),
+        ("The code of the door?", "The code of all doors", set(), ("code", "door")),
+        ("What did Ann Lee say on the key?", "Ann Lee", {"2"}, ("key",)),
+    ],
+)
+def test_a_name_may_be_a_common_word(text: str, names: str, persons: set[str], terms: tuple[str, ...]) -> None:
+    """It is one where it is written as one, and takes no word from the question but itself."""
+    found = read(text, NOW, {"1": ["Eve"], "2": [names]}, {"1"})
+    assert (found.persons, found.terms) == (persons, terms)
+
+
 def test_who_asks_may_be_unknown() -> None:
     """Then "I" may be anybody but the agent."""
     assert meant("Where do I live?") == {"1", "2", "3"}
