@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -52,6 +53,9 @@ LONGEST_LINE = 32 * 1024 * 1024
 """Bytes; a longer line is damage."""
 LINES_AT_ONCE, BYTES_AT_ONCE = 250, 512 * 1024
 """What one reading takes in at most, some ten milliseconds of it: searches and appends wait no longer."""
+MOST_OPEN = 32
+"""Files that stay open, with the vectors in memory: a space takes three descriptors, and there may be hundreds."""
+_THREADS = 4
 _MARKED = 64  # bytes before the place read up to, by which a log is known to be the same
 
 _LARGEST = 2**63 - 1  # of what SQLite calls a number
@@ -70,7 +74,10 @@ class SqliteRecallIndex:
         self._folder = folder
         self._zone = zone
         self._model = model
-        self._open: dict[str, _Index] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._open: dict[str, _Index] = {}  # the newest used at the end
+        # Its own, so that whoever waits for a large index keeps nobody from a thread that writes what was said.
+        self._threads = ThreadPoolExecutor(_THREADS, "recall")
 
     async def logs(self, space: Space) -> list[str]:
         """See the port."""
@@ -104,11 +111,23 @@ class SqliteRecallIndex:
         """Closes all files; they are opened again when needed."""
         while self._open:
             _, index = self._open.popitem()
-            await asyncio.to_thread(index.close)
+            await asyncio.get_running_loop().run_in_executor(self._threads, index.close)
 
     async def _run(self, space: Space, work: Callable[["_Index"], T]) -> T:
-        path = self._folder / f"{file_name(space.name)}.db"
-        return await asyncio.to_thread(self._open.setdefault(space.name, _Index(path, self._model)).run, work)
+        index = self._indexes.get(space.name)
+        if index is None:
+            index = _Index(self._folder / f"{file_name(space.name)}.db", self._model)
+            self._indexes[space.name] = index
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, index.run, work)
+        except BegunAnew:
+            index.lost = ""  # somebody knows it now
+            raise
+        finally:
+            self._open.pop(space.name, None)
+            self._open[space.name] = index
+            while len(self._open) > MOST_OPEN:
+                self._threads.submit(self._open.pop(next(iter(self._open))).close)
 
 
 def _path(space: Space, log: str) -> Path:
@@ -116,7 +135,10 @@ def _path(space: Space, log: str) -> Path:
 
 
 class _Index:
-    """One file, and the only connection to it. All of it blocks: call it in a thread."""
+    """One file, and the only connection to it. All of it blocks: call it in a thread.
+
+    `lost` says why it was begun anew, until whoever reads the logs was told: who was told first may have gone.
+    """
 
     def __init__(self, path: Path, model: str | None) -> None:
         self._path = path
@@ -125,19 +147,25 @@ class _Index:
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
         self._checked = False
+        self.lost = ""
 
     def run(self, work: Callable[["_Index"], T]) -> T:
         """What `work` returns; one at a time. Raises CannotStore, BegunAnew."""
         with self._lock:
+            if self.lost:
+                raise BegunAnew(self.lost)
             try:
                 return self._transaction(work)
+            except OSError as error:
+                raise CannotStore(f"Cannot read what {self._path.name} is made of: {error}.") from error
             except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter is what damage may look like, too
                 if _is_of_the_disk(error):
                     self._drop_connection()  # with what it may have begun
                     raise CannotStore(f"Cannot use {self._path}: {error}.") from error
                 log.warning("recall.damaged", file=self._path.name, reason=str(error))
                 self._remove()
-                raise BegunAnew(f"The index {self._path.name} was damaged: {error}.") from error
+                self.lost = f"The index {self._path.name} was damaged: {error}."
+                raise BegunAnew(self.lost) from error
 
     def close(self) -> None:
         """Closes the connection."""
@@ -175,6 +203,7 @@ class _Index:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        self._vectors.forget()
 
     @property
     def _db(self) -> sqlite3.Connection:
@@ -189,8 +218,9 @@ class _Index:
             self._check()
             self._vectors.settle(self._db)
             self._checked = True
-        names = [path.name for path in sorted((space.root / "sessions").glob("*.jsonl")) if _is_text(path.name)]
-        names += [HISTORY] if (space.root / "memory" / HISTORY).exists() else []
+        sessions, memory = _names(space.root / "sessions"), _names(space.root / "memory")
+        names = [name for name in sorted(sessions) if name.endswith(".jsonl") and _is_text(name)]
+        names += [HISTORY] if HISTORY in memory else []
         known = self._db.execute("SELECT DISTINCT name FROM sources WHERE kind != 'memory'").fetchall()
         for (name,) in known:
             if name not in names:
@@ -335,6 +365,14 @@ class _Index:
     def embed(self, texts: Sequence[Bare], vectors: Sequence[Vector]) -> None:
         """Keeps their vectors."""
         self._vectors.take(self._db, texts, vectors)
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in a folder. Raises OSError where that cannot be told: then nothing in it is gone."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[entries.Entry]:

@@ -86,7 +86,7 @@ class Vectors:
         for bare, vector in zip(texts, vectors, strict=True):
             row = db.execute("SELECT text FROM said WHERE id = ?", (bare.id,)).fetchone()
             if row and plain(row[0]) == bare.text:
-                scale, packed = _packed(vector)
+                scale, packed = _packed(vector if len(vector) == size else ())
                 db.execute("UPDATE vectors SET scale = ?, vector = ? WHERE id = ?", (scale, packed, bare.id))
                 if self._loaded is not None and packed:
                     self._new.append((bare.id, scale, packed))

@@ -27,7 +27,7 @@ from nanomem.recall.found import Found, Hit, Sought
 from nanomem.recall.words import spoken
 from nanomem.records import AssistantMessage, Metadata, Record, UserMessage, to_json
 from nanomem.spaces import Space, file_name
-from nanomem.stores.recall_index import SqliteRecallIndex
+from nanomem.stores.recall_index import MOST_OPEN, SqliteRecallIndex
 from tests.unit.strategies import json_values
 from tests.unit.test_recall_words import HUGE, anything
 
@@ -531,6 +531,63 @@ async def test_an_index_that_is_removed_while_it_is_in_use_is_begun_anew(place: 
 
 
 # --- what happens to the disk
+
+
+async def test_who_searches_next_is_told_of_damage_that_nobody_heard_of(place: Place) -> None:
+    """Whoever found it out was cancelled meanwhile, as a turn is that waits no longer."""
+    place.says("my dog")
+    await place.read()
+    place.db.unlink()
+    search = asyncio.create_task(place.find("dog"))
+    await asyncio.sleep(0)
+    _wait_until_gone(place.db.with_name("owner.db-wal"))  # nothing else runs until its thread has found it out
+    search.cancel()
+    await asyncio.wait([search])
+    with pytest.raises(BegunAnew):
+        await place.find("dog")
+    assert await place.finds("dog") == []
+    await place.read()
+    assert await place.finds("dog") == ["my dog"]
+
+
+def _wait_until_gone(path: Path) -> None:
+    while path.exists():
+        time.sleep(0.001)
+
+
+async def test_nothing_is_gone_while_a_folder_cannot_be_read(place: Place) -> None:
+    """The index keeps what came from there."""
+    place.says("my dog")
+    await place.read()
+    sessions = place.space.root / "sessions"
+    sessions.rename(sessions.with_name("aside"))
+    sessions.touch()
+    with pytest.raises(CannotStore, match="Not a directory"):
+        await place.index.logs(place.space)
+    assert await place.finds("dog") == ["my dog"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted where the system lists them")
+async def test_a_file_is_not_kept_open_for_each_of_many_spaces(place: Place) -> None:
+    """There may be hundreds of groups; a space whose file was closed is searched as any other."""
+    spaces = [Space(f"fake:{n}", place.folder / str(n), place.folder) for n in range(MOST_OPEN + 8)]
+    for space in spaces:
+        await place.index.know(space, {"MEMORY.md": ["my dog"]})
+    for _ in range(1_000):  # they are closed behind the others
+        opened = [link for fd in Path("/proc/self/fd").iterdir() if (link := _link(fd)).endswith(".db")]
+        if len(opened) <= MOST_OPEN:
+            break
+        await asyncio.to_thread(time.sleep, 0.005)
+    assert 0 < len(opened) <= MOST_OPEN
+    for space in spaces:
+        assert [hit.text for hit in (await place.index.find(space, Sought("dog", NOW))).hits] == ["my dog"]
+
+
+def _link(fd: Path) -> str:
+    try:
+        return os.readlink(fd)
+    except OSError:
+        return ""
 
 
 async def test_a_folder_that_takes_nothing(place: Place) -> None:
