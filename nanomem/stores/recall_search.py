@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +24,8 @@ from nanomem.stores.vectors import Vectors
 
 MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
+_HAIR = 1e-13
+"""By how much a second later is better where only a time is asked for: less than any factor over all years."""
 _PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
 
 
@@ -107,7 +110,7 @@ class Search:
                 if self._may_be_shown(row):
                     place = row.id >> 1
                     rows[place] = row
-                    is_same = score.get(place, 0.0) >= highest and tuple(spoken(row.text)) == question.same
+                    is_same = score.get(place, 0.0) >= highest and self._is_same(row)
                     found[place] = Weight(is_same, self._factor(row), self._rank(row))
             return found
 
@@ -126,8 +129,7 @@ class Search:
     def _score(self) -> dict[int, float]:
         """Of each place where something was said that may be meant, or near one."""
         if self.question.is_about_times and self._is_narrowed:
-            rows = self._db.execute("SELECT id, at FROM said WHERE at IS NOT NULL")
-            return {row >> 1: 1.0 for row, at in rows if self.question.times.have(self._moment(at))}
+            return self._in_time()
         room = MOST_POSTINGS
         for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
             rows = self._db.execute(
@@ -137,6 +139,25 @@ class Search:
             room -= len(places)
             self._postings.append((scoring.weight_of(count, self._total), Postings(count, places)))
         return scoring.scores([postings for _, postings in self._postings], self._total)
+
+    def _in_time(self) -> dict[int, float]:
+        """Of all that was said then, the newest: each a hair better than the one before, so that those which are shown
+        are found without a look at all. What is word for word as asked is the best."""
+        said = self._db.execute("SELECT id, n, at, person, spot, '' FROM said WHERE at IS NOT NULL ORDER BY at DESC")
+        meant = (row for row in map(_Row._make, said) if self._may_be_shown(row) and self._is_of_the_time(row))
+        score = {row.id >> 1: 1 + (row.at or 0) * _HAIR for row in islice(meant, MOST_POSTINGS)}
+        words = " ".join(f'"{term}"' for term in self.question.terms) or '""'
+        for (row,) in self._db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (words, MOST_POSTINGS)):
+            if row >> 1 in score and self._is_same(self._rows([row >> 1])[0]):
+                score[row >> 1] = 2.0
+        return score
+
+    def _is_same(self, row: _Row) -> bool:
+        return tuple(spoken(row.text)) == self.question.same
+
+    def _is_of_the_time(self, row: _Row) -> bool:
+        times = self.question.times
+        return not times or (row.at is not None and times.have(datetime.fromtimestamp(row.at, self._zone)))
 
     @property
     def _is_narrowed(self) -> bool:
@@ -176,7 +197,7 @@ class Search:
         question, factor = self.question, scoring.ASKS if row.id & 1 else 1.0
         if self._people[row.person][0] in question.persons:
             factor *= scoring.PERSON
-        if question.times and row.at is not None and question.times.have(self._moment(row.at)):
+        if question.times and self._is_of_the_time(row):
             factor *= scoring.TIMES
         if question.when and questions.tells_a_time(row.text):
             factor *= scoring.WHEN
@@ -201,9 +222,6 @@ class Search:
     @cached_property
     def _sources(self) -> dict[int, tuple[Kind, str, str]]:
         return {}
-
-    def _moment(self, at: int) -> datetime:
-        return datetime.fromtimestamp(at, self._zone)
 
     def _hit(self, row: _Row) -> Hit:
         speaker, name = self._people[row.person]

@@ -233,6 +233,16 @@ async def test_who_since_and_until(place: Place) -> None:
     assert await place.finds("") == []
 
 
+async def test_a_time_alone_finds_the_newest_of_it(place: Place) -> None:
+    """But for what is word for word the question; also by one person, and before a day."""
+    place.says("In April.", "tea", said(3, "milk", "Bob"), "bread", said(5, "In May.", at=FIRST + timedelta(days=40)))
+    await place.read()
+    assert await place.finds("in april") == ["In April.", "bread", "milk", "tea"]
+    assert await place.finds("what did Ann say in april") == ["bread", "tea", "In April.", "milk"]
+    assert await place.finds("", who="Bob") == ["milk"]
+    assert await place.finds("", until=FIRST + timedelta(hours=3)) == ["tea", "In April."]
+
+
 @pytest.mark.parametrize("echoes", [0, 5, 30])
 async def test_pages_fit_together(place: Place, echoes: int) -> None:
     """Every result is on one page, however many echoes of the agent are left out between them."""
@@ -628,7 +638,7 @@ from pathlib import Path
 from nanomem.errors import CannotStore
 from nanomem.recall.found import Sought
 from nanomem.spaces import Space
-from nanomem.stores.recall_index import SqliteRecallIndex
+from nanomem.stores.recall_index import MOST_OPEN, SqliteRecallIndex
 
 async def main(root, state):
     space, index = Space("owner", root, root), SqliteRecallIndex(state, UTC)
@@ -671,7 +681,7 @@ from datetime import UTC
 from pathlib import Path
 from nanomem.errors import BegunAnew
 from nanomem.spaces import Space
-from nanomem.stores.recall_index import SqliteRecallIndex
+from nanomem.stores.recall_index import MOST_OPEN, SqliteRecallIndex
 
 async def main(root, state):
     space, index = Space("owner", root, root), SqliteRecallIndex(state, UTC)
