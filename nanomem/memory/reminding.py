@@ -5,7 +5,7 @@ Only what people said, and only what the model does not see anyway; a line comes
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 
 import structlog
@@ -52,10 +52,18 @@ class IndexReminder:
         if len(occasion.said) > _LONGEST_MESSAGE or _PLEASANTRIES.issuperset(terms(occasion.said)):
             return []
         now = self.clock.now().astimezone(self.zone)
-        asked = Sought(occasion.said, now, occasion.askers, session=occasion.session, unless=occasion.in_sight)
+        asked = Sought(
+            occasion.said,
+            now,
+            occasion.askers,
+            session=occasion.session,
+            unless=occasion.in_sight,
+            most=_LOOKED_AT,
+            only_rare=True,
+        )
         try:
             async with asyncio.timeout(LONGEST_S):
-                found, _ = await self.search(occasion.space, replace(asked, most=_LOOKED_AT), _PATIENCE_S)
+                found, _ = await self.search(occasion.space, asked, _PATIENCE_S)
         except (CannotStore, TimeoutError) as error:
             log.warning("recall.not_reminded", reason=str(error) or "it took too long")
             return []
@@ -74,9 +82,9 @@ class IndexReminder:
 
 def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
     """Those that people said, that fit strongly, and that neither the message nor the prompt says, nor said before."""
-    lines, said = [set(spoken(line)) for line in occasion.prompt.splitlines()], set(spoken(occasion.said))
-    return [
-        hit
+    said = set(spoken(occasion.said))
+    found = [
+        (hit, words)
         for hit in hits
         if hit.kind == "talk"
         and hit.speaker != AGENT
@@ -85,8 +93,11 @@ def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
         and hit.rare
         and (hit.session, hit.n) not in occasion.told
         and not said.issuperset(words := set(spoken(hit.text)))
-        and not _is_known(words, lines)
     ]
+    if not found:  # as mostly: a long prompt is not taken to pieces for nothing
+        return []
+    lines = [set(spoken(line)) for line in occasion.prompt.splitlines()]
+    return [hit for hit, words in found if not _is_known(words, lines)]
 
 
 def _is_known(words: Set[str], lines: Sequence[Set[str]]) -> bool:

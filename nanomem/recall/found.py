@@ -27,7 +27,7 @@ class Sought:
 
     Only what was said by `who` (a part of a name), from `since` on and before `until` is found, and nothing of
     `session` from message `unless` on: that is in sight. `near` messages before and after each come with it. With a
-    `meaning` what is near to it is found, too.
+    `meaning` what is near to it is found, too. `only_rare`: nothing is looked for if none of the words is rare.
     """
 
     text: str
@@ -42,6 +42,7 @@ class Sought:
     skip: int = 0
     near: int = 0
     meaning: Meaning | None = None
+    only_rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,13 @@ class Search:
 
     def _score(self) -> dict[int, float]:
         """Of each place where something was said that may be meant, or near one."""
-        if self.question.is_about_times and self._is_narrowed:
+        if self.question.is_about_times and self._is_narrowed and not self._sought.only_rare:
             return self._in_time()
         room = MOST_POSTINGS
-        for count, phrase in sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms):
+        terms = sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms)
+        if self._sought.only_rare and not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
+            return {}
+        for count, phrase in terms:
             rows = self._db.execute(
                 "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?", (phrase, max(room, 0))
             )

@@ -233,6 +233,15 @@ async def test_who_since_and_until(place: Place) -> None:
     assert await place.finds("") == []
 
 
+async def test_a_search_may_want_a_rare_word(place: Place) -> None:
+    """Then there is nothing where all of its words stand everywhere, however much there is."""
+    place.says(*["tea at home"] * 8, "the cabin at home")
+    await place.read()
+    assert await place.finds("cabin home", only_rare=True) == await place.finds("cabin home") != []
+    assert await place.finds("tea home", only_rare=True) == []
+    assert await place.finds("in april", only_rare=True) == []
+
+
 async def test_a_time_alone_finds_the_newest_of_it(place: Place) -> None:
     """But for what is word for word the question; also by one person, and before a day."""
     place.says("In April.", "tea", said(3, "milk", "Bob"), "bread", said(5, "In May.", at=FIRST + timedelta(days=40)))
