@@ -106,7 +106,7 @@ class Prompter:
             channel=conversation.key.partition(":")[0],
             sender=", ".join(filter(None, senders)),
             memory_changes=within_context(changes[:LONGEST_CHANGES]),
-            recalled=[within_context(line) for line in await self._recalled(conversation, own, prefix)],
+            recalled=[within_context(line) for line in await self._recalled(conversation, own, prefix, changes)],
             skills=await self._called_for(conversation, own),
         )
         return Tail(own, context, await self._tokenizer.count(context), images)
@@ -118,7 +118,9 @@ class Prompter:
         wanted = await asyncio.to_thread(triggered, skills, said)
         return [(skill.name, within_context(await self._bounded(skill.body, SKILL_SHARE))) for skill in wanted]
 
-    async def _recalled(self, conversation: Conversation, own: frozenset[str], prefix: Prefix) -> list[str]:
+    async def _recalled(
+        self, conversation: Conversation, own: frozenset[str], prefix: Prefix, changes: str
+    ) -> list[str]:
         """What these turns bring to mind, each line in one turn of the conversation only."""
         if self._known.reminder is None:
             return []
@@ -129,7 +131,7 @@ class Prompter:
             said="\n".join(message.content for message in new),
             askers=frozenset(message.sender.id for message in new),
             in_sight=min([prefix.first_n, *(message.n for message in new)]),
-            prompt=prefix.system,
+            prompt=f"{prefix.system}\n{changes}",
             told=frozenset(said for said, turn in conversation.recalled.items() if turn not in own),
         )
         reminded = await self._known.reminder.remind(occasion)
