@@ -26,8 +26,9 @@ class Sought:
     """A search. `now` is in the person's time zone; `askers` are the ids of those who ask.
 
     Only what was said by `who` (a part of a name), from `since` on and before `until` is found, and nothing of
-    `session` from message `unless` on: that is in sight. `near` messages before and after each come with it. With a
-    `meaning` what is near to it is found, too. `only_rare`: nothing is looked for if none of the words is rare.
+    `session` from message `unless` on: that is in sight. `near` messages before and after each come with it. Questions
+    that were put in the same words are left out unless they are wanted `again`. With a `meaning` what is near to it is
+    found, too. `only_rare`: nothing is looked for if none of the words is rare.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Sought:
     most: int = A_PAGE
     skip: int = 0
     near: int = 0
+    again: bool = True
     meaning: Meaning | None = None
     only_rare: bool = False
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from nanomem.entries import Entry
 from nanomem.recall.question import AGENT
 from nanomem.recall.scoring import GAP
+from nanomem.recall.words import asks
 from nanomem.records import AssistantMessage, Metadata, Record, Reset, ToolMessage, UserMessage
 
 PAUSE = timedelta(hours=1)
@@ -62,7 +63,7 @@ class Saying:
     @property
     def asks(self) -> bool:
         """Whether it ends with a question."""
-        return self.text.rstrip(" \n\"')”»").endswith(("?", "？"))
+        return asks(self.text)
 
 
 @dataclass(frozen=True, slots=True)

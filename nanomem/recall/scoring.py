@@ -24,6 +24,10 @@ ANSWERS = 1.6
 ASKS, PERSON, TIMES, WHEN = 0.85, 2.0, 2.0, 1.3
 """Factors: of a message that only asks, of one by the person meant, from a time that is named, and, where a time is
 asked for, of one with a word of time in it."""
+ASKED_BEFORE, SUMMARY = 0.4, 0.6
+"""Factors: of a question that asks the same, and of an entry of history, whose messages can be found themselves."""
+SAME_SHARE = 0.75
+"""What part of a question's words stands in another one that asks the same."""
 LEAST = 0.2
 """The part of the best score below which nothing is worth being shown."""
 _SHOWN_AT_ONCE = 64

@@ -61,6 +61,11 @@ def terms(text: str, names: Collection[str] = ()) -> list[str]:
     return list(dict.fromkeys(wanted or words or _words(cleaned)))
 
 
+def asks(text: str) -> bool:
+    """Whether it ends with a question."""
+    return text.rstrip(" \n\"')”»").endswith(("?", "？"))
+
+
 def spoken(text: str) -> list[str]:
     """All words of a text in order, case-folded; of a script without spaces each sign."""
     found: list[str] = []

@@ -18,6 +18,7 @@ from nanomem.recall.found import ECHO_WITHIN, Found, Hit, Sought, said_once
 from nanomem.recall.question import AGENT
 from nanomem.recall.sayings import NOBODY, TOOL, Kind
 from nanomem.recall.scoring import Postings, Weight
+from nanomem.recall.times import tells_a_time
 from nanomem.recall.words import plain, spoken
 from nanomem.spaces import file_name
 from nanomem.stores.vectors import Vectors
@@ -107,10 +108,10 @@ class Search:
         def weighed(places: Sequence[int]) -> dict[int, Weight]:
             found = {}
             for row in self._rows(places):
-                if self._may_be_shown(row):
-                    place = row.id >> 1
+                place = row.id >> 1
+                is_same = score.get(place, 0.0) >= highest and self._is_same(row)
+                if self._may_be_shown(row) and (self._sought.again or not (is_same and row.id & 1)):
                     rows[place] = row
-                    is_same = score.get(place, 0.0) >= highest and self._is_same(row)
                     found[place] = Weight(is_same, self._factor(row), self._rank(row))
             return found
 
@@ -197,12 +198,16 @@ class Search:
         return frozenset(row for (row,) in self._db.execute("SELECT id FROM sources WHERE name = ?", (name,)))
 
     def _factor(self, row: _Row) -> float:
-        question, factor = self.question, scoring.ASKS if row.id & 1 else 1.0
+        question, factor = self.question, 1.0
+        if row.id & 1:
+            factor = scoring.ASKED_BEFORE if self._asks_the_same(row) else scoring.ASKS
+        if self._source(row)[0] == "history":
+            factor *= scoring.SUMMARY
         if self._people[row.person][0] in question.persons:
             factor *= scoring.PERSON
         if question.times and self._is_of_the_time(row):
             factor *= scoring.TIMES
-        if question.when and questions.tells_a_time(row.text):
+        if question.when and tells_a_time(row.text):
             factor *= scoring.WHEN
         return factor
 
@@ -230,10 +235,24 @@ class Search:
         speaker, name = self._people[row.person]
         kind, _, session = self._source(row)
         at = None if row.at is None else datetime.fromtimestamp(row.at, UTC)
-        own = [found for found in self._postings if _has(found[1].places, row.id)]
-        share = sum(weight for weight, _ in own) / (sum(weight for weight, _ in self._postings) or 1)
+        own = self._own(row)
         rare = sum(scoring.is_rare(postings.count, self._total) for _, postings in own)
-        return Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "", share, len(own), rare)
+        hit = Hit(kind, session, row.n, at, name, speaker, plain(row.text), row.spot or "")
+        return replace(hit, share=self._share(row), words=len(own), rare=rare)
+
+    def _own(self, row: _Row) -> list[tuple[float, Postings]]:
+        """The terms that stand in the saying itself."""
+        return [found for found in self._postings if _has(found[1].places, row.id)]
+
+    def _asks_the_same(self, row: _Row) -> bool:
+        """Whether it is hardly more than the question itself, put before."""
+        question = self.question
+        is_as_short = len(row.text) < 2 * sum(map(len, question.same)) + 10
+        return question.asks and is_as_short and self._share(row) >= scoring.SAME_SHARE
+
+    def _share(self, row: _Row) -> float:
+        """What part of all terms' weight they have."""
+        return sum(weight for weight, _ in self._own(row)) / (sum(weight for weight, _ in self._postings) or 1)
 
     def _with_neighbours(self, hit: Hit, row: _Row) -> Hit:
         place, near = row.id >> 1, self._sought.near

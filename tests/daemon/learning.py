@@ -217,7 +217,7 @@ class Diarist(Scholar):
         return (USER, f"Knows story number {number}") if number % 2 else (MEMORY, f"Story number {number} was told")
 
     def reply(self, said: str) -> str:
-        return f"Heard {', '.join(dict.fromkeys(re.findall(r'tale [0-9]+', said)))}."
+        return f"Heard {', '.join(dict.fromkeys(re.findall(r'tale [0-9]+', said.partition('<context>')[0])))}."
 
     def saved(self, text: str) -> Lesson:
         tales = [*dict.fromkeys(re.findall(r"tale \d+", text))]
