@@ -110,7 +110,8 @@ def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Me
     vectors_of = embedder.name if embedder else None if settings.memory.embeddings else ""
     index = SqliteRecallIndex(home.state / "recall", timezone, vectors_of)
     embedding = _embedding(index, embedder, settings, clock, timezone, meter) if embedder else None
-    recalling = Recalling(index, PlainWorkingFiles().read, clock, timezone, embedding)
+    files = PlainWorkingFiles()
+    recalling = Recalling(index, files.read, clock, timezone, embedding)
     pusher = Pusher(Remote(settings.memory.remote, versions, environ).push, clock)
     logs, history = JsonlSessionLog(recalling.appended), JsonlHistory(timezone, recalling.appended)
 
@@ -119,7 +120,7 @@ def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Me
         pusher.changed(space)
         recalling.changed(space)
 
-    writer = MemoryWriter(versions, PlainWorkingFiles(), clock, changed, still)
+    writer = MemoryWriter(versions, files, clock, changed, still)
     why = Why(writer, versions, history, logs.messages)
     memory = asked.Parts(writer, versions, history, why, recalling.answer, timezone)
     return Ground(home, settings, environ, clock, logs, still, memory, pusher, index, recalling)
