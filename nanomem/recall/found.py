@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from typing import Literal
 
 from nanomem.recall.meaning import Meaning
-from nanomem.recall.sayings import Kind
+from nanomem.recall.sayings import Kind, asks
 from nanomem.recall.words import spoken
 
 A_PAGE = 8
@@ -80,16 +80,22 @@ class Found:
 
 
 def said_once(hits: Sequence[Hit], agent: str) -> list[Hit]:
-    """The hits without those of the agent's that repeat what somebody else says: before them, or not far behind."""
-    if all(hit.speaker != agent for hit in hits):
-        return list(hits)
-    others = [() if hit.speaker == agent else spoken(hit.text) for hit in hits]
-    others = [words if len(words) >= _SHORTEST_ECHO else () for words in others]
-    return [
-        hit
-        for at, hit in enumerate(hits)
-        if hit.speaker != agent or not _repeats(spoken(hit.text), others[: at + ECHO_WITHIN + 1])
+    """The hits without those of the agent's that repeat what somebody else says: before them, or not far behind; and
+    without questions that somebody asks again, in the same words as one before them."""
+    words = [spoken(hit.text) for hit in hits]
+    others = [
+        () if hit.speaker == agent or len(said) < _SHORTEST_ECHO else said
+        for hit, said in zip(hits, words, strict=True)
     ]
+    asked: set[tuple[str, ...]] = set()
+    kept = []
+    for at, (hit, said) in enumerate(zip(hits, words, strict=True)):
+        question = (hit.speaker, *said) if asks(hit.text) else ()
+        if question not in asked and not (hit.speaker == agent and _repeats(said, others[: at + ECHO_WITHIN + 1])):
+            kept.append(hit)
+        if question:
+            asked.add(question)
+    return kept
 
 
 def _repeats(words: Sequence[str], others: Sequence[Sequence[str]]) -> bool:

@@ -233,6 +233,15 @@ async def test_who_since_and_until(place: Place) -> None:
     assert await place.finds("") == []
 
 
+async def test_a_question_that_is_asked_again_does_not_hide_the_answer(place: Place) -> None:
+    """It is shown once, the newest of each who asked; what is told again is told again."""
+    asked = "What is the code of the door?"
+    place.says(*["It is 4711, the code of the door."] * 2, *[asked] * 20, said(23, asked, "Bob"))
+    await place.read()
+    hits = (await place.find(asked)).hits
+    assert [(hit.n, hit.who) for hit in hits] == [(23, "Bob"), (22, "Ann"), (2, "Ann"), (1, "Ann")]
+
+
 async def test_a_search_may_want_a_rare_word(place: Place) -> None:
     """Then there is nothing where all of its words stand everywhere, however much there is."""
     place.says(*["tea at home"] * 8, "the cabin at home")
