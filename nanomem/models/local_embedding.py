@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,10 @@ def trouble(wanted: str, home: Path) -> tuple[str, str] | None:
     needed = ("numpy", "model2vec") if wanted.startswith(LOCAL) else ("numpy",)
     if missing := [name for name in needed if find_spec(name) is None]:
         return f"{' and '.join(missing)} must be installed for {wanted}", INSTALL
+    try:
+        import_module("numpy")
+    except Exception as error:  # it raises more than ImportError where it was built for another processor
+        return f"numpy cannot be loaded: {' '.join(str(error).split())[:200]}", INSTALL
     if wanted.startswith(LOCAL) and not (wanted.removeprefix(LOCAL).strip() and folder_of(wanted, home).is_dir()):
         return f"there is no folder {folder_of(wanted, home)}", "put a model2vec model there; none is ever fetched"
     return None

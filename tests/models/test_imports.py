@@ -113,3 +113,20 @@ def test_without_embeddings_recall_imports_nothing_for_them(tmp_path: Path) -> N
     """Who wants no vectors needs no package that makes them."""
     result = run(OFF, tmp_path)
     assert result.returncode == 0, result.stderr
+
+
+BROKEN_NUMPY = """
+import sys
+from pathlib import Path
+Path("numpy").mkdir()
+Path("numpy/__init__.py").write_text("raise RuntimeError('built for another processor')")
+sys.path.insert(0, "")
+from nanomem.models.local_embedding import trouble
+print(trouble("openai/m", Path.cwd()))
+"""
+
+
+def test_a_broken_numpy_is_said_at_the_start(tmp_path: Path) -> None:
+    """It is there, but cannot be used: that is not found out by the first message with a vector."""
+    result = run(BROKEN_NUMPY, tmp_path)
+    assert "numpy cannot be loaded: built for another processor" in result.stdout, result.stderr
