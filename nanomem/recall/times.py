@@ -101,11 +101,18 @@ class Times:
     def __bool__(self) -> bool:
         return bool(self.months or self.years or self.span)
 
+    @property
+    def _is_winter(self) -> bool:
+        """A winter is of two years: that of 2025 may end in 2026."""
+        return self.months >= {12, 1, 2}
+
     def have(self, at: datetime) -> bool:
         """Whether that moment, in the person's time zone, is meant."""
         return (
             (not self.months or at.month in self.months)
-            and (not self.years or at.year in self.years)
+            and (
+                not self.years or at.year in self.years or (self._is_winter and at.year - (at.month < 3) in self.years)
+            )
             and (self.span is None or self.span[0] <= at < self.span[1])
         )
 

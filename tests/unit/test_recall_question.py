@@ -120,6 +120,14 @@ def test_last_week(text: str) -> None:
     assert not times.have(NOW - timedelta(days=15))
 
 
+@pytest.mark.parametrize(
+    ("year", "month", "meant"), [(2025, 1, True), (2025, 12, True), (2026, 2, True), (2026, 12, False)]
+)
+def test_a_winter_is_of_two_years(year: int, month: int, meant: bool) -> None:
+    """It begins in one and ends in the next."""
+    assert times_in("What was it in winter 2025?", NOW).have(datetime(year, month, 10, tzinfo=UTC)) is meant
+
+
 def test_yesterday_is_the_day_before_in_the_persons_zone() -> None:
     """From midnight to midnight; all that is named has to fit."""
     times = times_in("yesterday, in April", NOW)
