@@ -7,8 +7,8 @@ from datetime import datetime, tzinfo
 from typing import Literal
 
 from nanomem.recall.meaning import Meaning
-from nanomem.recall.sayings import Kind, asks
-from nanomem.recall.words import spoken
+from nanomem.recall.sayings import Kind
+from nanomem.recall.words import asks, spoken
 
 A_PAGE = 8
 """Hits that are shown at once."""

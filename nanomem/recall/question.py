@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nanomem.recall.times import Times, is_of_time, times_in, without_times
-from nanomem.recall.words import STOP, asks, spoken, terms
+from nanomem.recall.words import STOP, asks, content, spoken, terms
 
 MOST_TERMS = 200
 """What one search looks for; the rest of a longer text is left out."""
@@ -68,11 +68,12 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
     """
     named = _named(text, people)
     persons = _meant(text, askers or people.keys() - {AGENT}) if not named else named if len(named) == 1 else ()
-    wanted = terms(text, named_in(text, people))[:MOST_TERMS]
+    names = named_in(text, people)
+    wanted = terms(text, names)[:MOST_TERMS]
     return Question(
         tuple(wanted),
         tuple(spoken(text)),
-        not any(map(_says_something, terms(_UNSPACED_TALK.sub(" ", without_times(text))))),
+        not any(map(_says_something, content(_UNSPACED_TALK.sub(" ", without_times(text)), names))),
         asks(text) or _ASKS.match(text) is not None,
         frozenset(persons),
         times_in(text, now),

@@ -91,11 +91,6 @@ class Reading:
         return Reading(**{**fields, "at": datetime.fromisoformat(at) if at else None, "shown": shown})
 
 
-def asks(text: str) -> bool:
-    """Whether a text ends with a question."""
-    return text.rstrip(" \n\"')”»").endswith(("?", "？"))
-
-
 class Reader:
     """Reads a log in order. `reading` is where it stands."""
 

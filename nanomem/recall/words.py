@@ -54,11 +54,22 @@ def plain(text: str) -> str:
 
 def terms(text: str, names: Collection[str] = ()) -> list[str]:
     """What to look for, each a word or a phrase of signs, but for stop words and names; all if nothing is left."""
-    cleaned = text.encode("utf-8", "replace").decode()
-    words = [word for word in _words(_UNSPACED_STOP.sub(" ", cleaned)) if len(word) > 1 or not word.isascii()]
+    return content(text, names) or list(dict.fromkeys(_kept(text) or _words(_clean(text))))
+
+
+def content(text: str, names: Collection[str] = ()) -> list[str]:
+    """The words, and phrases of signs, that say something, each once: no stop words, and no names."""
+    words = _kept(text)
     stop = max(STOP, key=lambda language: sum(word in language for word in words))
-    wanted = [word for word in words if word not in stop and _folded(word) not in names]
-    return list(dict.fromkeys(wanted or words or _words(cleaned)))
+    return list(dict.fromkeys(word for word in words if word not in stop and _folded(word) not in names))
+
+
+def _kept(text: str) -> list[str]:
+    return [word for word in _words(_UNSPACED_STOP.sub(" ", _clean(text))) if len(word) > 1 or not word.isascii()]
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def asks(text: str) -> bool:

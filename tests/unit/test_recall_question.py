@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.recall.question import AGENT, MOST_TERMS, read, tells_a_time, times_in
+from nanomem.recall.question import AGENT, MOST_TERMS, read
+from nanomem.recall.times import tells_a_time, times_in
 from tests.unit.test_recall_words import HUGE, anything
 
 NOW = datetime(2026, 4, 10, 9, 15, tzinfo=UTC)
@@ -114,10 +115,44 @@ def test_years(text: str, years: set[int]) -> None:
 
 @pytest.mark.parametrize("text", ["last week", "letzte Woche", "上周", "LAST WEEK"])
 def test_last_week(text: str) -> None:
-    """Two weeks up to today, since nobody counts the days."""
+    """From Monday to Sunday."""
+    times, monday = times_in(text, NOW), NOW - timedelta(days=NOW.weekday())
+    assert not times.have(NOW) and not times.have(monday)
+    assert times.have(monday - timedelta(days=1)) and times.have(monday - timedelta(days=7))
+    assert not times.have(monday - timedelta(days=8))
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "not_days"),
+    [
+        ("today", [0], [1]),
+        ("gestern", [1], [0, 2]),
+        ("前天", [2], [1, 3]),
+        ("two weeks ago", [14, 11], [7, 21]),
+        ("vor drei Tagen", [3], [2, 4]),
+        ("两个月前", [60, 46], [20, 90]),
+        ("a year ago", [365], [100]),
+        ("in the past week", [0, 6], [8]),
+    ],
+)
+def test_so_long_ago(text: str, days: list[int], not_days: list[int]) -> None:
+    """A day to the day, longer times roughly."""
     times = times_in(text, NOW)
-    assert times and times.have(NOW) and times.have(NOW - timedelta(days=9))
-    assert not times.have(NOW - timedelta(days=15))
+    assert all(times.have(NOW - timedelta(days=n)) for n in days)
+    assert not any(times.have(NOW - timedelta(days=n)) for n in not_days)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("what did I say last month", "Was habe ich im Februar gesagt?", "was war gestern?", "10月", "in april"),
+        *("昨天我说了什么?", "三月我说了什么?", "what did we talk about last week?", "what did Ann say two weeks ago"),
+    ],
+)
+def test_nothing_but_a_time(text: str) -> None:
+    """Then all of that time is meant."""
+    question = read(text, NOW, {"1": ["Ann"]})
+    assert question.is_about_times and question.times
 
 
 @pytest.mark.parametrize(
