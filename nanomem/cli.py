@@ -286,9 +286,20 @@ def memory_why(ctx: typer.Context, words: list[str], space: _Space = "owner") ->
 
 
 @memory.command("search")
-def memory_search(ctx: typer.Context, words: list[str], space: _Space = "owner") -> None:
-    """What was said with these words."""
-    _ask_memory(ctx, space, "search", " ".join(words))
+def memory_search(
+    ctx: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument()] = None,
+    space: _Space = "owner",
+    who: Annotated[str, typer.Option(help="Only what was said by those with this in their name.")] = "",
+    since: Annotated[str, typer.Option(help="A day, month or year: 2026-03-05, 2026-03, 2026.")] = "",
+    until: Annotated[str, typer.Option(help="The same; that day is part of it.")] = "",
+    near: Annotated[str, typer.Option(help="Messages around each result, up to 4.")] = "",
+    page: Annotated[str, typer.Option(help="Further results.")] = "",
+) -> None:
+    """What was said, ever: words, or a question."""
+    given = {"who": f'"{who}"' if who else "", "since": since, "until": until, "near": near, "page": page}
+    options = [f"--{name} {value}" for name, value in given.items() if value]
+    _ask_memory(ctx, space, "search", " ".join([*(words or []), *options]))
 
 
 @memory.command("rebuild")

@@ -14,7 +14,7 @@ from nanomem.errors import CannotStore
 from nanomem.ports import Clock, Occasion, Reminded, Tokenizer
 from nanomem.recall.found import Found, Hit, Sought, around, date
 from nanomem.recall.question import AGENT
-from nanomem.recall.words import STOP, spoken, terms
+from nanomem.recall.words import STOP, asks, spoken, terms
 from nanomem.spaces import Space
 
 log = structlog.get_logger()
@@ -81,7 +81,8 @@ class IndexReminder:
 
 
 def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
-    """Those that people said, that fit strongly, and that neither the message nor the prompt says, nor said before."""
+    """Those that people said, and did not ask, that fit strongly, and that neither the message nor the prompt says, nor
+    said before."""
     said = set(spoken(occasion.said))
     found = [
         (hit, words)
@@ -91,6 +92,7 @@ def strong(hits: Sequence[Hit], occasion: Occasion) -> list[Hit]:
         and hit.share >= STRONG_SHARE
         and hit.words >= STRONG_WORDS
         and hit.rare
+        and not asks(hit.text)
         and (hit.session, hit.n) not in occasion.told
         and not said.issuperset(words := set(spoken(hit.text)))
     ]

@@ -153,9 +153,10 @@ def _sender(record: UserMessage) -> Speaker:
 
 
 def _without(text: str, shown: Iterable[str]) -> str:
-    """An answer without what recall had just shown, which it quotes."""
+    """An answer without what recall had just shown, which it quotes; nothing of one that hardly says more."""
+    whole = len(text)
     for quoted in shown:
         said = quoted.strip().removeprefix("...").removesuffix("...").strip()
         if len(said) >= _FEWEST_QUOTED:
             text = text.replace(said, "...")
-    return text
+    return text if len(text) > whole // 2 else ""

@@ -23,14 +23,18 @@ def typed(text: str, now: datetime) -> Sought:
         raise Refused(f"Something is missing behind --{missing[0]}. {HOW}")
     if not words and not given.keys() - {"page", "near"}:
         raise Refused(HOW)
+    first, last = since(given.get("since", ""), now), until(given.get("until", ""), now)
+    if first and last and first >= last:
+        raise Refused("--since is a later date than --until.")
     page = _number("page", given.get("page", "1"), 1, _LAST_PAGE)
     return Sought(
         words,
         now,
         who=given.get("who", ""),
-        since=since(given.get("since", ""), now),
-        until=until(given.get("until", ""), now),
+        since=first,
+        until=last,
         skip=(page - 1) * A_PAGE,
+        again=False,
         near=_number("near", given.get("near", "0"), 0, MOST_NEAR),
     )
 
@@ -57,7 +61,7 @@ def _span(text: str, now: datetime) -> tuple[datetime, datetime]:
             last = last.replace(day=monthrange(year, last.month)[1])
         return first, last + timedelta(days=1)
     except (ValueError, OverflowError):
-        raise Refused(f"A date is needed, like 2026-03-05 or 2026-03, not {text[:50]!r}.") from None
+        raise Refused(f"A date is needed, like 2026-03-05, 2026-03 or 2026, not {text[:50]!r}.") from None
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

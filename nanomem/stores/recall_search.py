@@ -1,6 +1,7 @@
 """One search in the index of a space: postings and rows from SQLite, all weighing from `nanomem.recall`. Blocks."""
 
 import json
+import re
 import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
@@ -43,6 +44,14 @@ def place_of(row: int) -> int:
 def ids_of(source: int) -> tuple[int, int]:
     """The first and the last id that rows of a source may have."""
     return row_of(source, 0, False), row_of(source + 1, 0, False) - 1
+
+
+def _as_written(term: str) -> str:
+    """What FTS5 is asked for: the term, and how else it is written where a sharp s or an umlaut is not at hand."""
+    written = {term, term.replace("ß", "ss"), term.replace("ss", "ß")}
+    if len(term) > 4:
+        written |= {re.sub("([aou])e", r"\1", one) for one in written}
+    return " OR ".join(f'"{one}"' for one in sorted(written))
 
 
 def _has(places: Sequence[tuple[int, bool]], row: int) -> bool:
@@ -132,7 +141,7 @@ class Search:
         if self.question.is_about_times and self._is_narrowed and not self._sought.only_rare:
             return self._in_time()
         room = MOST_POSTINGS
-        terms = sorted((self._count(f'"{term}"'), f'"{term}"') for term in self.question.terms)
+        terms = sorted((self._count(written), written) for written in map(_as_written, self.question.terms))
         if self._sought.only_rare and not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
             return {}
         for count, phrase in terms:

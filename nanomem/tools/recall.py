@@ -39,7 +39,7 @@ class Recall:
     async def run(self, arguments: Mapping[str, Any], origin: Origin) -> str:
         now = datetime.now(UTC).astimezone(self._timezone)
         session = origin.session if origin.first else ""
-        sought = Sought(arguments["query"][:_LONGEST], now, session=session, unless=origin.first)
+        sought = Sought(arguments["query"][:_LONGEST], now, session=session, unless=origin.first, again=False)
         try:
             sought = replace(
                 sought,

@@ -61,7 +61,7 @@ def test_words_may_have_hyphens() -> None:
         ("dog --page ²", "--page takes a number"),
         ("dog --page 1234567890123", "--page takes a number"),
         ("dog --near 5", "--near takes a number from 0 to 4"),
-        ("dog --since yesterday", "A date is needed, like 2026-03-05 or 2026-03, not 'yesterday'."),
+        ("dog --since yesterday", "A date is needed, like 2026-03-05, 2026-03 or 2026, not 'yesterday'."),
         ("dog --until 2026-02-30", "A date is needed"),
         ("dog --until 9999", "A date is needed"),
         ("dog --since 0000", "A date is needed"),

@@ -227,6 +227,6 @@ async def test_a_person_is_told_what_to_type() -> None:
     await talk.recalling.catch_up(SPACE)
     with pytest.raises(Refused, match="Say what to look for"):
         await talk.recalling.answer(SPACE, "")
-    assert (await talk.recalling.answer(SPACE, "dog")).splitlines()[-1] == "[there is more: page 2]"
+    assert (await talk.recalling.answer(SPACE, "dog")).splitlines()[-1] == "[there is more: --page 2]"
     assert "dog 0:" not in await talk.recalling.answer(SPACE, "dog --page 3")
     assert "Nothing" in await talk.recalling.answer(SPACE, "zebra")
