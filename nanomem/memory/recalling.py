@@ -85,7 +85,13 @@ class Recalling:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             if self._embedding:
-                group.create_task(self._embedding.run(self._lost))
+                group.create_task(self._embed(self._embedding))
+
+    async def _embed(self, embedding: Embedding) -> None:
+        try:
+            await embedding.run(self._lost)
+        except Exception:  # a view is not worth the daemon: until the next start recall goes by words
+            log.exception("recall.without_vectors")
 
     async def _follow(self) -> None:
         while True:
