@@ -11,6 +11,7 @@ from nanomem.messages import Usage
 from nanomem.models.failures import secrets_in, translated
 from nanomem.models.litellm import ByLitellm
 from nanomem.ports import Embedded, Vector
+from nanomem.recall.words import clean
 
 
 class LitellmEmbedder(ByLitellm):
@@ -35,7 +36,7 @@ class LitellmEmbedder(ByLitellm):
             **self._reached(provider_name, provider, key),
             **purpose(f"{provider_name} {self.name}", question),
             "model": self.name,
-            "input": [texts[at].encode("utf-8", "replace").decode() for at in wanted],
+            "input": [clean(texts[at]) for at in wanted],
             "max_retries": 0,
         }
         try:

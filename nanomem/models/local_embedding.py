@@ -14,6 +14,7 @@ from typing import Any
 
 from nanomem.errors import TellUser
 from nanomem.ports import Embedded, Vector
+from nanomem.recall.words import clean
 
 LOCAL = "local:"
 """Before the folder, in the settings."""
@@ -86,6 +87,5 @@ def _loaded(folder: Path) -> Any:
 
 
 def _vectors(model: Any, texts: Sequence[str]) -> list[Vector]:
-    given = [text.encode("utf-8", "replace").decode() for text in texts]
-    vectors: list[Vector] = model.encode(given, use_multiprocessing=False).tolist()
+    vectors: list[Vector] = model.encode([clean(text) for text in texts], use_multiprocessing=False).tolist()
     return vectors

@@ -5,6 +5,7 @@ Scripts that are written without spaces are indexed sign by sign, and asked for 
 
 import re
 from collections.abc import Collection
+from functools import cache
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -18,9 +19,9 @@ UNSPACED = (
 _ACCENTS = "\u0300-\u036f"  # which stand behind their letter where a text is decomposed
 _SIGN = rf"[^\w\x00-\x7f{_ACCENTS}]"
 """What is part of no word. The index does not know the newer ones, and would take them for letters."""
-_BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])|(?<=[^\W_])(?={_SIGN})|(?<={_SIGN})(?=[^\W_])")
-_WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}][{_ACCENTS}]*)+")
-_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
+_BETWEEN = rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])|(?<=[^\W_])(?={_SIGN})|(?<={_SIGN})(?=[^\W_])"
+_WORD = rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}][{_ACCENTS}]*)+"
+_IS_UNSPACED = rf"[{UNSPACED}]"
 
 _ENGLISH = """
 a about all also am an and any are as at be because been being both but by can cannot could d did didn do does doesn
@@ -41,10 +42,21 @@ _UNSPACED_STOP = re.compile(
 )
 
 
+@cache
+def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern, made when it is first used: one with whole scripts in it takes 5 ms, too long for the start."""
+    return re.compile(pattern, flags)
+
+
+def clean(text: str) -> str:
+    """Without halves of surrogate pairs, which are no text to a database, nor to a model."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def indexed(text: str) -> str:
     """The text as it is put into the index."""
-    clean = text.encode("utf-8", "replace").decode().replace("\0", " ").replace(APART, " ")
-    return clean if clean.isascii() else _BETWEEN.sub(APART, clean)
+    given = clean(text).replace("\0", " ").replace(APART, " ")
+    return given if given.isascii() else compiled(_BETWEEN).sub(APART, given)
 
 
 def plain(text: str) -> str:
@@ -54,7 +66,7 @@ def plain(text: str) -> str:
 
 def terms(text: str, names: Collection[str] = ()) -> list[str]:
     """What to look for, each a word or a phrase of signs, but for stop words and names; all if nothing is left."""
-    return content(text, names) or list(dict.fromkeys(_kept(text) or _words(_clean(text))))
+    return content(text, names) or list(dict.fromkeys(_kept(text) or _words(clean(text))))
 
 
 def content(text: str, names: Collection[str] = ()) -> list[str]:
@@ -65,11 +77,7 @@ def content(text: str, names: Collection[str] = ()) -> list[str]:
 
 
 def _kept(text: str) -> list[str]:
-    return [word for word in _words(_UNSPACED_STOP.sub(" ", _clean(text))) if len(word) > 1 or not word.isascii()]
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return [word for word in _words(_UNSPACED_STOP.sub(" ", clean(text))) if len(word) > 1 or not word.isascii()]
 
 
 def asks(text: str) -> bool:
@@ -80,8 +88,8 @@ def asks(text: str) -> bool:
 def spoken(text: str) -> list[str]:
     """All words of a text in order, case-folded; of a script without spaces each sign."""
     found: list[str] = []
-    for run in _WORD.findall(text):
-        found += run if _IS_UNSPACED.match(run) else [_folded(run)]
+    for run in compiled(_WORD).findall(text):
+        found += run if compiled(_IS_UNSPACED).match(run) else [_folded(run)]
     return found
 
 
@@ -92,8 +100,8 @@ def _folded(word: str) -> str:
 
 def _words(text: str) -> list[str]:
     found: list[str] = []
-    for run in _WORD.findall(text):
-        if _IS_UNSPACED.match(run):
+    for run in compiled(_WORD).findall(text):
+        if compiled(_IS_UNSPACED).match(run):
             found += [*run, *map(APART.join, pairwise(run))]
         else:
             found.append(run.lower())

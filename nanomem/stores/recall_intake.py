@@ -15,7 +15,7 @@ import structlog
 from nanomem import entries, records
 from nanomem.recall import scoring
 from nanomem.recall.sayings import MEMORY, Kind, Reader, Reading, Saying, Speaker
-from nanomem.recall.words import indexed, plain
+from nanomem.recall.words import clean, indexed, plain
 from nanomem.spaces import Space
 from nanomem.stores.memory_files import open_regular
 from nanomem.stores.recall_file import RecallFile
@@ -129,7 +129,7 @@ class Intake:
                 people[saying.speaker] = self._person(saying.speaker)
             row = row_of(sources[saying.kind], saying.place, saying.asks)
             n, at = min(max(saying.n, 0), _LARGEST), None if saying.at is None else _seconds(saying.at)
-            values = (row, n, at, people[saying.speaker], _clean(saying.spot) or None, indexed(saying.text))
+            values = (row, n, at, people[saying.speaker], clean(saying.spot) or None, indexed(saying.text))
             rows.setdefault(saying.kind, []).append(values)
         for kind, new in rows.items():
             # No trigger does this: with one, FTS5 would write to the file after each row.
@@ -162,7 +162,7 @@ class Intake:
         return self._only("SELECT id FROM sources WHERE kind = ? AND name = ?", kind, name)
 
     def _person(self, speaker: Speaker) -> int:
-        names = (_clean(speaker.id), _clean(speaker.name))
+        names = (clean(speaker.id), clean(speaker.name))
         self._db.execute("INSERT OR IGNORE INTO people(speaker, name) VALUES (?, ?)", names)
         return self._only("SELECT id FROM people WHERE speaker = ? AND name = ?", *names)
 
@@ -217,14 +217,9 @@ def _lines(file: BinaryIO, start: int) -> tuple[list[bytes], int, bool]:
     return found, end, True
 
 
-def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which are no text to SQLite."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _is_text(name: str) -> bool:
     """Whether a file's name is; no log of ours has another."""
-    return _clean(name) == name
+    return clean(name) == name
 
 
 def _seconds(at: datetime) -> int:

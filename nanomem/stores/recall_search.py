@@ -5,7 +5,7 @@ import re
 import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -62,8 +62,12 @@ def _has(places: Sequence[tuple[int, bool]], row: int) -> bool:
 
 def people_of(db: sqlite3.Connection) -> dict[str, list[str]]:
     """The names of those who speak, by their ids; tools, summaries and what is known are nobody."""
+    return _names(db.execute("SELECT speaker, name FROM people ORDER BY id"))
+
+
+def _names(people: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for speaker, name in db.execute("SELECT speaker, name FROM people ORDER BY id"):
+    for speaker, name in people:
         if speaker not in NOBODY and not speaker.startswith(TOOL):
             names[speaker].append(name)
     return names
@@ -87,9 +91,10 @@ class Search:
         self._vectors = vectors
         self._zone = zone
         self._people: dict[int, tuple[str, str]] = {
-            row: (speaker, name) for row, speaker, name in db.execute("SELECT id, speaker, name FROM people")
+            row: (speaker, name)
+            for row, speaker, name in db.execute("SELECT id, speaker, name FROM people ORDER BY id")
         }
-        self.question = questions.read(sought.text, sought.now, people_of(db), sought.askers)
+        self.question = questions.read(sought.text, sought.now, _names(self._people.values()), sought.askers)
         self._total = int(db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
         self._postings: list[tuple[float, Postings]] = []
 
