@@ -110,7 +110,7 @@ class LitellmModel(ByLitellm):
     async def _streamed(
         self, litellm: Any, call: dict[str, Any], draft: wire.Draft, heard: Callable[[str], None] | None
     ) -> Reply:
-        usage, loop = None, asyncio.get_running_loop()
+        usage, ended, loop = None, False, asyncio.get_running_loop()
         async with asyncio.timeout(self._timeout_s) as gap:
             stream = await litellm.acompletion(**call)
             async with aclosing(stream):
@@ -120,7 +120,9 @@ class LitellmModel(ByLitellm):
                     choice = next(iter(getattr(chunk, "choices", None) or ()), None)
                     if choice and draft.take(choice.delta, choice.finish_reason) and heard:
                         heard(draft.text)
-                    if draft.full:
+                    ended = ended or bool(choice and choice.finish_reason)
+                    # Usage comes last. Behind it litellm would only report to logs that nobody keeps, 9 ms a call.
+                    if draft.full or (ended and usage):
                         break
         # litellm makes up a finish reason where none came.
         complete = draft.full or getattr(stream, "received_finish_reason", "stop") is not None
