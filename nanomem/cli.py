@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Annotated, Any, NoReturn
@@ -145,9 +146,15 @@ def run(ctx: typer.Context) -> int:
     """Serve all enabled channels until stopped."""
     interactive = sys.stdin.isatty() and not ctx.obj.settings().channels.telegram.enabled
     home, settings = ctx.obj.ready(quiet=interactive)
+    from nanomem.models.litellm_process import LitellmProcess
+
+    litellm = LitellmProcess()
+    if settings.agents.defaults.model != "offline":
+        with suppress(OSError):  # it is tried again when it is needed
+            litellm.begin()  # it takes 3 s to load: all else that a start needs happens meanwhile
     from nanomem import running
 
-    return running.run(home, settings, ctx.obj.environ, interactive)
+    return running.run(home, settings, ctx.obj.environ, interactive, litellm)
 
 
 @app.command()

@@ -24,6 +24,7 @@ from nanomem.errors import CannotStore, Refused
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory.pushing import Pusher
+from nanomem.models.litellm_process import LitellmProcess
 from nanomem.ports import Channel, Clock
 from nanomem.records import Alias
 from nanomem.settings import Settings
@@ -91,7 +92,7 @@ class Daemon:
 
 @asynccontextmanager
 async def assembled(
-    home: Home, settings: Settings, environ: Mapping[str, str], networks: bool
+    home: Home, settings: Settings, environ: Mapping[str, str], networks: bool, litellm: LitellmProcess | None = None
 ) -> AsyncIterator[Daemon]:
     """A daemon on a home whose lock is held. Without `networks`, only the terminal is served."""
     given = settings.channels.telegram
@@ -99,9 +100,9 @@ async def assembled(
         database = await Database.open(home.state / "bus.db", TABLES)
         stack.push_async_callback(database.close)
         meter = counters.SqliteMeter(database)
-        base = ground(home, settings, environ, meter)
+        base = ground(home, settings, environ, meter, litellm)
         clock, logs = base.clock, base.logs
-        stack.push_async_callback(base.index.close)
+        stack.push_async_callback(base.close)
         box = inbox.SqliteInbox(database)
         codes = pairing.Pairings(database)
         door = TelegramDoor(

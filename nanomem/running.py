@@ -18,6 +18,7 @@ from nanomem.errors import Misuse, Stop
 from nanomem.home import Home, Lock, holder
 from nanomem.memory import asked
 from nanomem.memory.dreams import SHOWN
+from nanomem.models.litellm_process import LitellmProcess
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores import counters, diary, inbox, pairing
@@ -29,19 +30,21 @@ T = TypeVar("T")
 LISTENS_WITHIN_S = 10.0
 
 
-def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
+def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool, litellm: LitellmProcess) -> int:
     """The daemon, until SIGTERM or SIGINT, or with `interactive` until the person at the terminal leaves."""
     if interactive and settings.channels.telegram.enabled:
         interactive = False
     with Lock(home):
-        return asyncio.run(_run(home, settings, environ, interactive))
+        return asyncio.run(_run(home, settings, environ, interactive, litellm))
 
 
-async def _run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
+async def _run(
+    home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool, litellm: LitellmProcess
+) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with assembled(home, settings, environ, networks=True) as daemon:
+    async with assembled(home, settings, environ, networks=True, litellm=litellm) as daemon:
         if interactive:
             menu = daemon.loop.commands.menu
             await daemon.serve(
@@ -148,7 +151,7 @@ async def _memory(
                 await base.recalling.catch_up(space)  # nobody else waits for it
             return await asked.answer(base.memory, what, space, argument)
         finally:
-            await base.index.close()
+            await base.close()
 
 
 async def _converse(home: Home, menu: Sequence[tuple[str, str]], session: str, model: str) -> None:

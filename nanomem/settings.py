@@ -17,7 +17,8 @@ from msgspec import Meta, Struct
 
 from nanomem.errors import Misuse
 from nanomem.logs import redact
-from nanomem.settings_schema import ANTHROPIC_KEY, Provider, Secret, Settings, UserIds, provider_of, zone
+from nanomem.secret import Secret
+from nanomem.settings_schema import ANTHROPIC_KEY, Provider, Settings, UserIds, provider_of, zone
 
 __all__ = ["Secret", "Settings", "keys", "load", "masked", "provider_of", "secrets", "set_value", "set_values", "zone"]
 

@@ -1,10 +1,8 @@
 """What the settings are: every table, its keys, their types and defaults. Knows nothing of files and spellings."""
 
 import os
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -13,40 +11,7 @@ from msgspec import Meta, Struct
 
 from nanomem.cron import next_after
 from nanomem.errors import Misuse
-
-
-class Secret:
-    """A text that hides. `env:NAME` and `file:PATH` stand for what is found there when it is used."""
-
-    def __init__(self, written: str) -> None:
-        self.written = written
-
-    def __repr__(self) -> str:
-        return f"Secret({str(self)!r})"
-
-    def __str__(self) -> str:
-        is_reference = re.fullmatch(r"env:\w{1,64}|file:.+", self.written)
-        return self.written if is_reference or not self.written else "***"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other.written == self.written
-
-    def reveal(self, environ: Mapping[str, str]) -> str:
-        """The secret itself. Raises Misuse where the variable or file is missing or empty."""
-        kind, _, place = self.written.partition(":")
-        if kind == "env":
-            value = environ.get(place, "").strip()
-        elif kind == "file":
-            try:
-                value = Path(os.path.expanduser(place)).read_text(encoding="utf-8").strip()
-            except (OSError, ValueError) as error:
-                raise Misuse(f"The file {place}, which is to hold a secret, cannot be read: {error}.") from None
-        else:
-            return self.written
-        if not value:
-            raise Misuse(f"{self} is to hold a secret, but is not set or empty.")
-        return value
-
+from nanomem.secret import Secret
 
 Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
 Positive = Annotated[int, Meta(ge=1, description="a whole number, 1 or more")]

@@ -42,6 +42,8 @@ from nanomem.memory.rights import Rights
 from nanomem.memory.unread import Unread
 from nanomem.memory.why import Why
 from nanomem.memory.writer import MemoryWriter
+from nanomem.models.frames import Reach
+from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from nanomem.models.local_embedding import LOCAL, LocalEmbedder, folder_of, trouble
 from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
@@ -61,7 +63,6 @@ from nanomem.tools.workbench import Workbench, load_tools
 
 if TYPE_CHECKING:
     from nanomem.channels.telegram import TelegramChannel
-    from nanomem.models.litellm import Provider
 
 log = structlog.get_logger()
 
@@ -88,7 +89,7 @@ class SystemClock:
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What everything else stands on. `still` keeps commands out of a space; `pusher` sends versions to the remote;
-    `recalling` finds what was said, in the `index`."""
+    `recalling` finds what was said, in the `index`; `litellm` is the process of that name, which may not be begun."""
 
     home: Home
     settings: Settings
@@ -100,13 +101,26 @@ class Ground:
     pusher: Pusher
     index: SqliteRecallIndex
     recalling: Recalling
+    litellm: LitellmProcess
+
+    async def close(self) -> None:
+        """Ends what it holds open."""
+        await self.index.close()
+        await self.litellm.close()
 
 
-def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Meter | None = None) -> Ground:
+def ground(
+    home: Home,
+    settings: Settings,
+    environ: Mapping[str, str],
+    meter: Meter | None = None,
+    litellm: LitellmProcess | None = None,
+) -> Ground:
     """For a home whose lock is held. Without a `meter` nobody is paid: only a local model makes vectors."""
+    litellm = litellm or LitellmProcess()
     clock, still, versions = SystemClock(), Stillness(), GitVersions(home.versions)
     timezone = zone(settings.agents.defaults.timezone, environ)
-    embedder = _embedder(home, settings, environ)
+    embedder = _embedder(home, settings, environ, litellm)
     vectors_of = embedder.name if embedder else None if settings.memory.embeddings else ""
     index = SqliteRecallIndex(home.state / "recall", timezone, vectors_of)
     embedding = _embedding(index, embedder, settings, clock, timezone, meter) if embedder else None
@@ -123,7 +137,7 @@ def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Me
     writer = MemoryWriter(versions, files, clock, changed, still)
     why = Why(writer, versions, history, logs.messages)
     memory = asked.Parts(writer, versions, history, why, recalling.answer, timezone)
-    return Ground(home, settings, environ, clock, logs, still, memory, pusher, index, recalling)
+    return Ground(home, settings, environ, clock, logs, still, memory, pusher, index, recalling, litellm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,22 +290,18 @@ def _when(settings: Settings) -> When:
 def _model(ground: Ground, name: str) -> Model:
     if name == "offline":
         return OfflineModel()
-    from nanomem.models.litellm import LitellmModel
-
     timeout_s = ground.settings.agents.defaults.request_timeout_s
-    return LitellmModel(name, _providers(ground.settings, ground.environ), timeout_s=timeout_s)
+    return ApartModel(name, _providers(ground.settings, ground.environ), ground.litellm, timeout_s=timeout_s)
 
 
-def _providers(settings: Settings, environ: Mapping[str, str]) -> dict[str, "Provider"]:
-    from nanomem.models.litellm import Provider
-
+def _providers(settings: Settings, environ: Mapping[str, str]) -> dict[str, Reach]:
     return {
-        known: Provider(partial(given.api_key.reveal, environ), given.api_base, given.extra(environ))
+        known: Reach(given.api_key.written, given.api_base, given.extra(environ))
         for known, given in settings.providers.items()
     }
 
 
-def _embedder(home: Home, settings: Settings, environ: Mapping[str, str]) -> Embedder | None:
+def _embedder(home: Home, settings: Settings, environ: Mapping[str, str], litellm: LitellmProcess) -> Embedder | None:
     """The model of the settings; None where there is none, or what it needs is missing, which the log is told."""
     wanted = settings.memory.embeddings
     if not wanted:
@@ -301,10 +311,8 @@ def _embedder(home: Home, settings: Settings, environ: Mapping[str, str]) -> Emb
         return None
     if wanted.startswith(LOCAL):
         return LocalEmbedder(folder_of(wanted, home.path))
-    from nanomem.models.embedding import LitellmEmbedder
-
     timeout_s = settings.agents.defaults.request_timeout_s
-    return LitellmEmbedder(wanted, _providers(settings, environ), timeout_s=timeout_s)
+    return ApartEmbedder(wanted, _providers(settings, environ), litellm, timeout_s=timeout_s)
 
 
 def _embedding(

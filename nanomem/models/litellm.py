@@ -50,7 +50,8 @@ class ByLitellm:
             executor.shutdown(wait=False)
         return self._library
 
-    async def _loaded(self) -> Any:
+    async def load(self) -> Any:
+        """The library, imported in a thread. Raises TellUser."""
         try:
             return await asyncio.shield(asyncio.wrap_future(self._load()))
         except (ImportError, OSError, AttributeError) as error:
@@ -84,7 +85,7 @@ class LitellmModel(ByLitellm):
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """One call, tried once; see `ports.Model`. An answer of over 400,000 characters is not read to its end."""
-        litellm = await self._loaded()
+        litellm = await self.load()
         provider_name, provider = self._provider(litellm)
         key = provider.api_key()
         call = self._call(request, provider_name, provider, key)

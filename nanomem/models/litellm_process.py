@@ -1,0 +1,230 @@
+"""litellm in a process of its own, as the daemon sees it: its import, its memory and its faults stay out of here.
+
+Begun when it is first needed or before, ended when nobody has asked for long, begun anew when it has died or grown.
+"""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from nanomem.errors import TellUser, TryLater
+from nanomem.messages import Reply, Request
+from nanomem.models.frames import (
+    Answered,
+    Ask,
+    Call,
+    Cancel,
+    Embed,
+    Failed,
+    Frames,
+    Grown,
+    Reach,
+    Target,
+    Vectored,
+    Word,
+    packed,
+)
+from nanomem.ports import Embedded
+
+IDLE_S = 900.0
+"""So long it is kept without a call: its 200 MB are worth more than the 3 s that the next call then waits."""
+GROWN_BYTES = 500_000_000
+"""More than it has after thousands of calls: something in it leaks."""
+_ENDS_WITHIN_S = 5.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Somebody who waits for an answer; `text` is what there is of it, which `heard` is given."""
+
+    answer: asyncio.Future[Answered | Vectored]
+    heard: Callable[[str], None] | None = None
+    text: str = ""
+
+    def take(self, word: Word) -> None:
+        if isinstance(word, Grown):
+            self.text += word.more
+            if self.heard:
+                self.heard(self.text)
+        elif self.answer.done():
+            return
+        elif isinstance(word, Failed):
+            self.answer.set_exception(word.error)
+        else:
+            self.answer.set_result(word)
+
+
+class _Line(asyncio.Protocol):
+    """The connection to one life of the process."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, _Waiting] = {}
+        self.is_lost = False
+        self._frames = Frames[Word](Word)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for word in self._frames.take(data):
+            if waiting := self.waiting.get(word.id):
+                waiting.take(word)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_lost = True
+        for waiting in self.waiting.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(TryLater("The process that asks the model has ended. It is begun anew."))
+
+    def send(self, call: Call) -> None:
+        if not self.is_lost:
+            self._transport.write(packed(call))  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class LitellmProcess:
+    """At most one process at a time, shared by all who ask. For one event loop."""
+
+    def __init__(self, idle_s: float = IDLE_S, grown_bytes: int = GROWN_BYTES) -> None:
+        self._idle_s = idle_s
+        self._grown_bytes = grown_bytes
+        self._numbers = count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._line: _Line | None = None
+        self._connecting = asyncio.Lock()
+        self._rest: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return self._process.pid if self._process else None
+
+    def begin(self) -> None:
+        """Starts it, unless it runs; it loads litellm by itself. Needs no event loop. Raises OSError."""
+        if self._process is not None:
+            return
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-P", "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._socket = ours
+
+    async def ready(self) -> _Line:
+        """Starts it where it is not there. Raises TellUser."""
+        async with self._connecting:
+            if self._line is not None and not self._line.is_lost:
+                return self._line
+            if self._line is not None:
+                self._end()
+            try:
+                self.begin()
+            except OSError as error:
+                raise TellUser(f"The process that asks the model could not be started: {error}") from None
+            line = _Line()
+            await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=self._socket)
+            self._socket, self._line = None, line
+            self._rests(line)
+            return line
+
+    async def call(
+        self, frame: Callable[[int], Ask | Embed], heard: Callable[[str], None] | None = None
+    ) -> Answered | Vectored:
+        """What became of the frame that is made with an id. Raises what the port of its model raises."""
+        line, id = await self.ready(), next(self._numbers)
+        waiting = line.waiting[id] = _Waiting(asyncio.get_running_loop().create_future(), heard)
+        if self._rest:
+            self._rest.cancel()
+        try:
+            line.send(frame(id))
+            answer = await waiting.answer
+        except asyncio.CancelledError:
+            line.send(Cancel(id))
+            raise
+        finally:
+            del line.waiting[id]
+            self._rests(line)
+        if answer.resident > self._grown_bytes and not line.waiting and line is self._line:
+            self._end()
+            await self.ready()
+        return answer
+
+    async def close(self) -> None:
+        """Ends it for good."""
+        process = self._process
+        self._end()
+        if process:
+            await asyncio.to_thread(process.wait, _ENDS_WITHIN_S)
+
+    def _rests(self, line: _Line) -> None:
+        """It may end after a while, if nobody asks."""
+        if not line.waiting and line is self._line:
+            if self._rest:
+                self._rest.cancel()
+            self._rest = asyncio.get_running_loop().call_later(self._idle_s, self._end)
+
+    def _end(self) -> None:
+        """It holds nothing that is worth a farewell."""
+        if self._rest:
+            self._rest.cancel()
+        if self._line:
+            self._line.close()
+        if self._socket:
+            self._socket.close()
+        if self._process:
+            self._process.kill()
+            asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        self._process = self._socket = self._line = self._rest = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A model of litellm by its name, asked through the process; see `Target`."""
+
+    name: str
+    providers: Mapping[str, Reach]
+    process: LitellmProcess
+    timeout_s: float = field(kw_only=True)
+
+    async def warm_up(self) -> None:
+        """Starts the process, which loads litellm (3 s, 180 MB); returns at once. The first call says if it failed."""
+        with suppress(TellUser):
+            await self.process.ready()
+
+    @property
+    def _target(self) -> Target:
+        return Target(self.name, self.providers, self.timeout_s)
+
+
+class ApartModel(_Apart):
+    """A `ports.Model`."""
+
+    async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
+        """One call, tried once; see the port."""
+        answer: Any = await self.process.call(lambda id: Ask(id, self._target, request), heard)
+        return answer.reply  # type: ignore[no-any-return]
+
+
+class ApartEmbedder(_Apart):
+    """A `ports.Embedder`."""
+
+    is_local = False
+
+    async def embed(self, texts: Sequence[str], question: bool = False) -> Embedded:
+        """One call, tried once; see the port."""
+        answer: Any = await self.process.call(lambda id: Embed(id, self._target, list(texts), question))
+        return Embedded(answer.vectors, answer.usage)

@@ -1,0 +1,141 @@
+"""The process that litellm lives in: `python -m nanomem.models.litellm_worker FD`, a socket to the daemon.
+
+Answers what it is asked, many at a time, and ends as soon as the daemon is gone. Remembers nothing but litellm itself.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from traceback import extract_tb
+from typing import Any
+
+from nanomem.errors import NanomemError
+from nanomem.models.embedding import LitellmEmbedder
+from nanomem.models.frames import (
+    Answered,
+    Ask,
+    Call,
+    Cancel,
+    Embed,
+    Failed,
+    Frames,
+    Grown,
+    Target,
+    Vectored,
+    Word,
+    packed,
+)
+from nanomem.models.litellm import ByLitellm, LitellmModel, Provider
+from nanomem.secret import Secret
+
+READ_BYTES = 2**18
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Worker:
+    """Serves the calls of one daemon."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Until the other side is gone."""
+        frames = Frames[Call](Call)
+        async with asyncio.TaskGroup() as group:
+            loading = group.create_task(_load())
+            while data := await reader.read(READ_BYTES):
+                for call in frames.take(data):
+                    self._take(call, group)
+            loading.cancel()
+            for task in self._running.values():
+                task.cancel()
+
+    def _take(self, call: Call, group: asyncio.TaskGroup) -> None:
+        if isinstance(call, Cancel):
+            if task := self._running.get(call.id):
+                task.cancel()
+            return
+        work = self._ask(call) if isinstance(call, Ask) else self._embed(call)
+        task = self._running[call.id] = group.create_task(self._answer(call.id, work))
+        task.add_done_callback(lambda _, id=call.id: self._running.pop(id))  # type: ignore[misc]
+
+    async def _answer(self, id: int, work: Coroutine[Any, Any, Word]) -> None:
+        try:
+            word = await work
+        except NanomemError as error:
+            word = Failed.of(id, error)
+        except Exception as error:  # a bug, which ends a call and not the process; its message may hold what was said
+            places = " < ".join(
+                f"{at.name} ({at.filename}:{at.lineno})" for at in reversed(extract_tb(error.__traceback__))
+            )
+            word = Failed(id, "", f"{type(error).__name__} in {places}")
+        self._send(word)
+
+    async def _ask(self, call: Ask) -> Word:
+        sent = 0
+
+        def heard(text: str) -> None:
+            nonlocal sent
+            self._send(Grown(call.id, text[sent:]))
+            sent = len(text)
+
+        target = call.target
+        model = LitellmModel(target.model, _providers(target), timeout_s=target.timeout_s)
+        return Answered(call.id, await model.ask(call.request, heard), _resident())
+
+    async def _embed(self, call: Embed) -> Word:
+        target = call.target
+        embedder = LitellmEmbedder(target.model, _providers(target), timeout_s=target.timeout_s)
+        found = await embedder.embed(call.texts, call.question)
+        return Vectored(call.id, [tuple(vector) for vector in found.vectors], found.usage, _resident())
+
+    def _send(self, word: Word) -> None:
+        self._writer.write(packed(word))  # the daemon always reads
+
+
+def _providers(target: Target) -> dict[str, Provider]:
+    def provider(secret: Secret, base: str, extra: Any) -> Provider:
+        return Provider(lambda: secret.reveal(os.environ), base, extra)
+
+    return {
+        name: provider(Secret(reach.api_key), reach.api_base, reach.extra) for name, reach in target.providers.items()
+    }
+
+
+async def _load() -> None:
+    """litellm, before anybody asks for it; the first call says if that fails."""
+    gc.disable()  # a fifth of the import would be looking through what stays
+    with suppress(NanomemError):
+        await ByLitellm("", {}, timeout_s=0).load()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _resident() -> int:
+    """Bytes of memory in use; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+async def _main(fd: int) -> None:
+    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=fd), limit=READ_BYTES)
+    await Worker(writer).serve(reader)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the daemon, which says when it is over
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        asyncio.run(_main(int(sys.argv[1])))
+    finally:
+        os._exit(0)  # without waiting for an import that may still run

@@ -1,0 +1,214 @@
+"""litellm in a process of its own: all of a call goes there and back, and its end is nobody else's."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanomem.errors import Misuse, NotNow, TellUser, TooLong, TryLater
+from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, ToolSchema, Usage
+from nanomem.models.frames import Answered, Ask, Call, Cancel, Failed, Frames, Grown, Reach, Target, Word, packed
+from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
+from tests.emulators.openai import Answer, Fault, OpenAIServer, Stall
+from tests.models.conftest import KEY
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+Make = Callable[..., ApartModel]
+
+HELLO = Request("Be brief.", (PromptMessage("user", "hello"),))
+RECALL = ToolSchema("recall", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def process() -> AsyncIterator[LitellmProcess]:
+    """One for all: loading takes its time."""
+    running = LitellmProcess()
+    yield running
+    await running.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def server() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer(api_key=KEY, models=["m"]) as running:
+        yield running
+
+
+@pytest.fixture
+def model(server: OpenAIServer, process: LitellmProcess) -> Make:
+    """Makes a model that asks the provider."""
+
+    def make(key: str = KEY, name: str = "openai/m", through: LitellmProcess = process) -> ApartModel:
+        return ApartModel(name, {"openai": Reach(key, server.base_url)}, through, timeout_s=20)
+
+    return make
+
+
+async def test_an_answer_comes_piece_by_piece_and_whole(server: OpenAIServer, model: Make) -> None:
+    """As if the model were asked here."""
+    server.queue("Good morning to you.")
+    heard: list[str] = []
+    reply = await model().ask(HELLO, heard.append)
+    assert reply.text == "Good morning to you." == heard[-1] and len(heard) > 2
+    assert reply.usage.prompt_tokens > 0 and reply.usage.completion_tokens > 0
+    assert server.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+async def test_pictures_calls_and_broken_characters_arrive(server: OpenAIServer, model: Make) -> None:
+    """Everything a request can hold, and what a reply can."""
+    server.queue([("recall", {"query": "Graz"})])
+    messages = (
+        PromptMessage("user", "What is this? \ud83d", images=(Image("image/png", b"\x89PNG"),)),
+        PromptMessage("assistant", "", tool_calls=(ToolCall("c1", "recall", '{"query": "x"}'),)),
+        PromptMessage("tool", "nothing", tool_call_id="c1", name="recall"),
+    )
+    reply = await model().ask(Request("Be brief.", messages, (RECALL,)))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("recall", '{"query": "Graz"}')]
+    picture = server.requests[0]["messages"][1]["content"]
+    assert picture[0]["text"] == "What is this? \ufffd"
+    assert picture[1]["image_url"]["url"] == "data:image/png;base64,iVBORw=="
+    assert not server.violations
+
+
+async def test_errors_keep_their_kind(server: OpenAIServer, model: Make) -> None:
+    """And what they say, and when to ask again."""
+    server.queue(Fault.rate_limited(7), Fault.context_length(), Fault.unauthorized())
+    with pytest.raises(TryLater) as later:
+        await model().ask(HELLO)
+    assert later.value.after_s == 7
+    with pytest.raises(TooLong, match="maximum context length"):
+        await model().ask(HELLO)
+    with pytest.raises(NotNow, match="api_key"):
+        await model().ask(HELLO)
+    with pytest.raises(TellUser, match="litellm knows no provider"):
+        await model(name="no-such-model").ask(HELLO)
+
+
+async def test_a_key_is_looked_up_where_it_is_used(server: OpenAIServer, model: Make, tmp_path: Path) -> None:
+    """At each call, in the other process: here it is only a reference."""
+    kept = tmp_path / "key"
+    with pytest.raises(Misuse, match="cannot be read"):
+        await model(f"file:{kept}").ask(HELLO)
+    kept.write_text(KEY)
+    await model(f"file:{kept}").ask(HELLO)
+    assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_calls_run_side_by_side(server: OpenAIServer, model: Make) -> None:
+    """Each gets its own answer."""
+    server.script(lambda asked: Answer(f"You said {asked['messages'][-1]['content']}.", chunk_delay_s=0.01))
+    asked = [Request("", (PromptMessage("user", f"thing {n}"),)) for n in range(10)]
+    replies = await asyncio.gather(*(model().ask(request) for request in asked))
+    assert [reply.text for reply in replies] == [f"You said thing {n}." for n in range(10)]
+
+
+async def test_a_call_nobody_waits_for_is_ended(server: OpenAIServer, model: Make) -> None:
+    """Cancelling is clean, and those beside it go on."""
+    server.queue(Stall(), "I am here.")
+    task = asyncio.create_task(model().ask(HELLO))
+    await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await model().ask(HELLO)).text == "I am here."
+
+
+async def test_vectors_come_back_in_order(server: OpenAIServer, process: LitellmProcess) -> None:
+    """A text of nothing points nowhere."""
+    reach = {"openai": Reach(KEY, server.base_url)}
+    embedder = ApartEmbedder("openai/m", reach, process, timeout_s=20)
+    found = await embedder.embed(["a dog", "", "a cat"])
+    assert [len(vector) for vector in found.vectors] == [8, 0, 8] and found.usage.prompt_tokens > 0
+    assert not embedder.is_local
+
+
+async def test_a_process_that_dies_is_begun_anew(server: OpenAIServer, model: Make) -> None:
+    """Who waited is told to try again, and the next call is answered; one that has grown is replaced meanwhile."""
+    process = LitellmProcess(grown_bytes=1)
+    try:
+        server.queue(Stall(), "Back again.", "And again.")
+        task = asyncio.create_task(model(through=process).ask(HELLO))
+        await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(TryLater, match="has ended"):
+            await task
+        begun = process.pid
+        assert (await model(through=process).ask(HELLO)).text == "Back again."
+        assert process.pid not in (None, begun)
+    finally:
+        await process.close()
+    assert process.pid is None
+
+
+async def test_nobody_asks_for_long(server: OpenAIServer, model: Make) -> None:
+    """It ends, and gives its memory back; the next who asks has it begun again."""
+    process = LitellmProcess(idle_s=0.05)
+    try:
+        await model(through=process).warm_up()
+        first = process.pid
+        assert first is not None
+        handle = os.pidfd_open(first)
+        await asyncio.to_thread(select.select, [handle], [], [], 20)
+        assert process.pid is None
+        os.close(handle)
+        await model(through=process).warm_up()
+        assert process.pid not in (None, first)
+    finally:
+        await process.close()
+
+
+DAEMON = """
+import asyncio, os, signal
+from nanomem.models.litellm_process import LitellmProcess
+process = LitellmProcess()
+process.begin()
+print(process.pid, flush=True)
+input()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_it_does_not_outlive_the_daemon() -> None:
+    """However that ends: its side of the socket is all that holds it."""
+    command = (sys.executable, "-c", DAEMON)
+    daemon = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert daemon.stdout is not None
+    handle = os.pidfd_open(int(await daemon.stdout.readline()))
+    assert not select.select([handle], [], [], 0)[0]
+    await daemon.communicate(b"\n")
+    assert (await asyncio.to_thread(select.select, [handle], [], [], 20))[0], "it is still there"
+    os.close(handle)
+
+
+WORDS: list[Word] = [
+    Grown(1, "half \U0001f600 and"),
+    Failed(2, "TryLater", "later", 1.5),
+    Answered(3, Reply("text", (ToolCall("c", "recall", "{}"),), Usage(1, 2, 3, 0.5), "length"), 7),
+]
+
+
+@given(cuts=st.lists(st.integers(0, 400), max_size=6))
+async def test_frames_do_not_depend_on_how_they_are_cut(cuts: list[int]) -> None:
+    """Bytes may come in any pieces."""
+    data = b"".join(map(packed, WORDS))
+    borders = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    frames = Frames[Word](Word)
+    found = [word for a, b in pairwise(borders) for word in frames.take(data[a:b])]
+    assert found == WORDS
+
+
+async def test_a_request_is_the_same_on_the_other_side() -> None:
+    """All of its parts, whatever they hold."""
+    request = Request("s", (PromptMessage("user", "x", images=(Image("image/png", b"\0\xff"),)),), (RECALL,), "", 1)
+    call = Ask(1, Target("openai/m", {"openai": Reach("env:KEY", "", {"top_p": 0.5})}, 3.0), request)
+    assert list(Frames[Call](Call).take(packed(call) + packed(Cancel(1)))) == [call, Cancel(1)]
