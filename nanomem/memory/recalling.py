@@ -22,6 +22,8 @@ log = structlog.get_logger()
 
 PATIENCE_S = 0.25
 """For what was just said, which is taken in within milliseconds; years of it are not waited for."""
+CALM_S = 1.0
+"""What a turn adds is taken in at one go, once it is over: each go writes pages anew. A search does not wait for it."""
 RETRY_S = 10.0
 MOST_BEGINNINGS = 3
 """How often an index may have to be begun anew before it is taken in once: then something else is wrong."""
@@ -102,6 +104,7 @@ class Recalling:
                 await self._clock.sleep(RETRY_S)  # whoever searches meanwhile tries at once
             else:
                 await self._woken.wait()
+                await self._clock.sleep(CALM_S)
 
     async def _take_in(self, behind: _Behind) -> None:
         """All that a space has, unless it cannot be stored: that is said once."""

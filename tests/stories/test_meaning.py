@@ -301,13 +301,13 @@ async def test_as_it_is_wired(tmp_path: Path) -> None:
             base = ground(home, settings, {}, counted)
             await base.logs.append(space, KEY, [Metadata(key=KEY, created_at=base.clock.now()), message(1, SAID[0])])
             running = asyncio.create_task(base.recalling.run([space]))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while counted and not server.embedding_requests:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             await base.recalling.search(space, Sought("dog", base.clock.now()))
             assert bool(server.embedding_requests) is bool(counted)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            await base.index.close()
+            await base.close()
         assert server.embedding_requests[0]["input"] == [SAID[0]] * 2
         assert meter.purposes[next(iter(meter.days)), "recall"].prompt_tokens > 0

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nanomem.errors import BegunAnew, CannotStore, Refused
-from nanomem.memory.recalling import MOST_BEGINNINGS, RETRY_S, Recalling
+from nanomem.memory.recalling import CALM_S, MOST_BEGINNINGS, RETRY_S, Recalling
 from nanomem.recall.found import Sought
 from nanomem.spaces import Space
 from nanomem.testing import FakeClock, FakeRecallIndex
@@ -47,6 +47,10 @@ class Talk:
         found, whole = await self.recalling.search(space, Sought(text, self.clock.now()), patience_s)
         return [hit.text for hit in found.hits], whole
 
+    async def found_of_what_is_taken_in(self, text: str) -> list[str]:
+        found = await self.index.find(SPACE, Sought(text, self.clock.now()))
+        return [hit.text for hit in found.hits]
+
     async def rests(self, seconds: float = 0.01) -> None:
         """Until nothing is done any more, if time passes in small steps."""
         for _ in range(200):
@@ -74,7 +78,9 @@ async def test_what_is_there_and_what_comes_is_taken_in() -> None:
         await talk.rests(1)
         talk.says("new dog")
         talk.says("dog of another", space=OTHER)
-        await talk.rests(1)
+        await talk.rests(CALM_S / 2)
+        assert await talk.found_of_what_is_taken_in("dog") == ["old dog"]
+        await talk.rests(CALM_S)
         calls = len(talk.index.calls)
         assert await talk.finds("dog", patience_s=0) == (["new dog", "old dog"], True)
         assert await talk.finds("dog", patience_s=0, space=OTHER) == (["dog of another"], True)
