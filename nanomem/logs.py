@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from nanomem.imports import without
+
 _SHORTEST_SECRET = 6
 _PATTERNS = (
     r"\d{6,}(?::|%3A)[A-Za-z0-9_-]{30,}",  # a Telegram token, also inside an address
@@ -49,8 +51,9 @@ add_secret = redact.add
 
 def configure(level: str, format: str, debug: bool = False) -> None:
     """Sets up all logging of the process; `format` is auto, console or json. May be called again."""
-    import structlog
-    from structlog import dev, processors, stdlib
+    with without("rich"):  # for tracebacks in colour, which are not wanted: 80 modules
+        import structlog
+        from structlog import dev, processors, stdlib
 
     every: list[Any] = [stdlib.add_log_level, stdlib.add_logger_name, stdlib.PositionalArgumentsFormatter(), _stamp]
     structlog.configure(

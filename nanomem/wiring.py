@@ -23,6 +23,7 @@ from nanomem.agent.turn import Runner
 from nanomem.budget import Calibration
 from nanomem.cron import next_after
 from nanomem.home import Home
+from nanomem.imports import without
 from nanomem.memory import asked
 from nanomem.memory import commands as memory_commands
 from nanomem.memory.calling import Caller, CallLimits
@@ -333,7 +334,8 @@ def telegram(
     menu: Sequence[tuple[str, str]],
 ) -> "TelegramChannel":
     """The channel of the settings' bot; `moved` is told when a chat gets a new id."""
-    from nanomem.channels.telegram import TelegramChannel
+    with without("click"):  # for httpx as a command of the shell: 30 modules
+        from nanomem.channels.telegram import TelegramChannel
 
     given = ground.settings.channels.telegram
     return TelegramChannel(
