@@ -149,7 +149,6 @@ class Core:
     conversations: Conversations
     commands: Commands
     runner: Runner
-    tokenizer: O200kTokenizer
     memory: asked.Parts
     consolidator: Consolidator
     background: Background
@@ -186,9 +185,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
     dreams = _dreams(frame, diary, traffic)
     consolidator = _consolidator(frame, prompter, dreams)
 
-    rounds = defaults.max_tool_iterations
-    note = templates.render("limit", rounds=rounds)
-    runner = Runner(asker, prompter, toolbox, clock, rounds, note, consolidator.relieve)
+    runner = Runner(asker, prompter, toolbox, clock, defaults.max_tool_iterations, consolidator.relieve)
     dreaming = DreamCommands(dreams, memory, Rights(space_of))
     more = (
         *Clearing(conversations, consolidator).commands,
@@ -197,7 +194,7 @@ def core(ground: Ground, space_of: Callable[[str], Space], meter: Meter, diary: 
         *skill_commands(skills, space_of),
     )
     commands = Commands(conversations, prompter, asker, memory.memory, more, dreaming.status)
-    return Core(asker, conversations, commands, runner, tokenizer, memory, consolidator, background, dreams, traffic)
+    return Core(asker, conversations, commands, runner, memory, consolidator, background, dreams, traffic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[1]
 
 LATER = {
-    "for the first question": {"litellm", "tiktoken", "yaml"},
+    "for the first question": {"jinja2", "litellm", "tiktoken", "yaml"},
     "for a tool": {"bs4", "detect_secrets", "markdownify", "stdnum"},
     "for the memory's versions": {"dulwich"},
     "for a terminal": {"prompt_toolkit"},

@@ -91,6 +91,11 @@ class Prompter:
         self._schemas = schemas
         self._schema_tokens: int | None = None
 
+    async def warm_up(self) -> None:
+        """Loads what the first prompt would wait for: the templates' language and the tokenizer."""
+        await asyncio.to_thread(self.limit_note, 0)
+        await self._schemas_cost()
+
     async def tail(self, conversation: Conversation, own: frozenset[str], images: Mapping[str, Image]) -> Tail:
         """The turn's own part; rebuilds the conversation's prefix where that costs no cache."""
         now = self._clock.now()
@@ -168,6 +173,10 @@ class Prompter:
             temperature=self.limits.temperature,
         )
         return request, size
+
+    def limit_note(self, rounds: int) -> str:
+        """What a model is told that has had all its rounds of tools."""
+        return self._templates.render("limit", rounds=rounds)
 
     async def used(self, conversation: Conversation, model: str) -> int:
         """The model's tokens that the conversation takes of the budget now."""

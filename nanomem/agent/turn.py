@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs turns. `rounds` is how many rounds of tools one may take; `limit_note` says that they are used up.
+    """Runs turns. `rounds` is how many rounds of tools one may take.
 
     `relieve` makes a conversation shorter that is over budget, given what a request takes beside it, and whether
     to wait for that.
@@ -53,7 +53,6 @@ class Runner:
     toolbox: Toolbox
     clock: Clock
     rounds: int
-    limit_note: str
     relieve: Callable[[Conversation, int, bool], Awaitable[None]]
 
     async def run(self, turn: Turn) -> None:
@@ -63,7 +62,7 @@ class Runner:
         while not is_ended(records := conversation.session.of_turn(turn.id)):
             retries = turn.retries if not records else None
             if conversation.session.rounds(turn.id) >= self.rounds:
-                reply = await self._ask(turn, self.limit_note)
+                reply = await self._ask(turn, self.prompter.limit_note(self.rounds))
                 await self._end(turn, reply, "limit", retries)
                 return
             reply = await self._ask(turn)

@@ -230,7 +230,7 @@ async def running(world: World) -> AsyncIterator[Chat]:
     commands = Commands(conversations, prompter, asker, world.memory, more, dreaming.status)
     bus = Bus(world.inbox, commands.kind)
     deliveries = Deliveries([world.channel, *world.channels], world.inbox, world.clock)
-    runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, "no more tools", consolidator.relieve)
+    runner = Runner(asker, prompter, toolbox, world.clock, world.rounds, consolidator.relieve)
     answering = Answering(
         world.inbox, conversations, runner, deliveries, world.files, world.clock, consolidator.after_turn
     )

@@ -249,7 +249,7 @@ async def house(home: Path, model: FakeModel, channel: FakeChannel) -> AsyncIter
     commands = Commands(conversations, prompter, asker, parts.memory, more)
     bus = Bus(box, commands.kind)
     deliveries = Deliveries([channel], box, clock)
-    runner = Runner(asker, prompter, toolbox, clock, 5, "no more tools", consolidator.relieve)
+    runner = Runner(asker, prompter, toolbox, clock, 5, consolidator.relieve)
     files = ReceivedFiles(home / "state" / "incoming")
     answering = Answering(box, conversations, runner, deliveries, files, clock, consolidator.after_turn)
     loop = AgentLoop(bus, commands, answering, deliveries, clock, 1000, Traffic(clock))

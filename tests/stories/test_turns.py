@@ -75,6 +75,7 @@ async def test_a_model_that_never_stops_calling_is_brought_to_an_answer() -> Non
         await chat.until_answered()
         assert chat.hears == ["enough"]
     assert world.model.requests[-1].forced == ""
+    assert "limit: rounds=3" in str(world.model.requests[-1].messages)
     assert to_json(world.records()[-1])["end"] == "limit"
 
 
