@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
+from nanomem.patterns import late
 from nanomem.ports import Skill
 
 AT_ONCE = 3
@@ -18,7 +19,7 @@ LOOKED_AT = 10_000
 """Characters of a message in which triggers are looked for."""
 
 # Written without spaces between words, or (Korean) with particles joined to them.
-_UNSPACED = re.compile(
+_UNSPACED = late(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]"
 )
 _CONTEXT_MARK = re.compile(r"<(?=\s*/?\s*context\b)", re.IGNORECASE)
@@ -79,7 +80,7 @@ def _says(text: str, trigger: str) -> bool:
 
 def _is_one_word(before: str, after: str) -> bool:
     """Whether two signs that stand side by side belong to one word."""
-    return all(sign and _is_of_word(sign) and not _UNSPACED.match(sign) for sign in (before, after))
+    return all(sign and _is_of_word(sign) and not _UNSPACED().match(sign) for sign in (before, after))
 
 
 def _is_of_word(sign: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
+from nanomem.patterns import late
 from nanomem.wording import Gist, gist, same
 from nanomem.wording.words import HAN, HAN_SMALL, LIGHT, LINKS, PAUSE
 
@@ -23,14 +24,14 @@ _STOP = frozenset(
 )
 """Words that everybody says, besides those that `wording` passes over."""
 _EMPTY = HAN_SMALL | frozenset("的了是在和与及也都把被为于着过会之地得我你您他她它们这那就还有要吗呢吧の")
-_HAN_RUN = re.compile(f"[{HAN}]+")
-_HAN_SIGN = re.compile(f"[{HAN}]")
+_HAN_RUN = late(f"[{HAN}]+")
+_HAN_SIGN = late(f"[{HAN}]")
 _KANA = re.compile("[\u3040-\u309f・ー]{2}")
 _NOBODY = re.compile("用户|使用|ユーザ")
 _NUMBERS = re.compile(r"\+?\d[\d ()/.-]{5,30}\d")
 _SHORTEST = 4
 """Letters of a word that say which word it is."""
-_LONG_RUN = re.compile(r"[^\s\u2e80-\u9fff]{200}")
+_LONG_RUN = late(r"[^\s\u2e80-\u9fff]{200}")
 
 
 def words(text: str) -> Words:
@@ -59,26 +60,26 @@ def _begins(word: str, source: AbstractSet[str]) -> bool:
 
 def is_han(said: Words) -> bool:
     """Whether it speaks Chinese or Japanese."""
-    return any(map(_HAN_SIGN.match, said))
+    return any(map(_HAN_SIGN().match, said))
 
 
 def _forms(text: str, parts: Callable[[Gist], Iterable[str]]) -> Iterator[str]:
     for line in dict.fromkeys(text.splitlines()):
         line = unicodedata.normalize("NFKC", line.encode("utf-8", "replace").decode())
-        for token in parts(gist(same(_LONG_RUN.sub(r"\g<0> ", line)))):
+        for token in parts(gist(same(_LONG_RUN().sub(r"\g<0> ", line)))):
             low = token.casefold()
             if (
                 low not in _STOP
                 and token not in LIGHT
                 and token not in ("", LINKS, PAUSE)
-                and not _HAN_SIGN.match(token)
+                and not _HAN_SIGN().match(token)
             ):
                 yield low
         for match in _NUMBERS.finditer(line):
             digits = "".join(filter(str.isdigit, match[0]))
             if len(digits) >= 7:
                 yield f"#{digits}"
-        for match in _HAN_RUN.finditer(line):
+        for match in _HAN_RUN().finditer(line):
             for pair in map("".join, pairwise(match[0])):
                 if not (_EMPTY & {*pair} or _KANA.match(pair) or _NOBODY.match(pair)):
                     yield pair
@@ -86,4 +87,4 @@ def _forms(text: str, parts: Callable[[Gist], Iterable[str]]) -> Iterator[str]:
 
 def weight(said: AbstractSet[str]) -> int:
     """How much so many words say; of Chinese there are twice as many pieces."""
-    return sum(1 if _HAN_SIGN.match(word) else 2 for word in said)
+    return sum(1 if _HAN_SIGN().match(word) else 2 for word in said)

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from nanomem.patterns import late
 from nanomem.records import UserMessage
 from nanomem.wording.words import HAN
 
 _RULE = re.compile(r"\s*([-=*_])(?:\s*\1){2,}\s*\Z")
-_BEHIND = re.compile(
+_BEHIND = late(
     r"""\W{0,60}(?:
         begin\ forwarded\ message|(?:start\ of\ )?forwarded\ message|original\ message|(?<=-)\ ?forwarded\b
         |(?:weitergeleitete|ursprüngliche)\ (?:nachricht|mail|e-mail)|anfang\ der\ weitergeleiteten
@@ -21,7 +22,7 @@ _BEHIND = re.compile(
 _SUBJECT = re.compile(r"\s*(?:wg|tr|rv)\s?[:：]", re.IGNORECASE)
 _SENDER = re.compile(r"\W{0,9}(?:von|de|from|da)\W{0,9}[:：]", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
-_LOOK = re.compile(
+_LOOK = late(
     r"""[?？:：]\W{0,9}\Z|看|读|讀|見て|読|\b(?:look\w*|see|check|read\w*|thoughts|opinion|translat\w+|summar\w+|fwd|forward\w*
     |sent|got|found|wrote|schau\w*|sieh|lies|lesen|gefunden|regarde\w*|lis|mira|lee)\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -49,7 +50,7 @@ def _is_mark(lines: Sequence[str], at: int) -> bool:
     line = lines[at][:_LINE]
     if _SUBJECT.match(line):
         return any(map(_SENDER.match, lines[at + 1 : at + 6]))
-    return bool(_BEHIND.match(line)) or (bool(_RULE.match(line)) and _parts(lines, at))
+    return bool(_BEHIND().match(line)) or (bool(_RULE.match(line)) and _parts(lines, at))
 
 
 def _parts(lines: Sequence[str], at: int) -> bool:
@@ -58,10 +59,10 @@ def _parts(lines: Sequence[str], at: int) -> bool:
     if len(below) != 1:
         return bool(below)
     text, above = below[0].strip(), next(filter(str.strip, reversed(lines[:at])), "")[-_LINE:]
-    return len(text) > 120 or text.isupper() or bool(_LOOK.search(above)) or any(orders(text))
+    return len(text) > 120 or text.isupper() or bool(_LOOK().search(above)) or any(orders(text))
 
 
-_YES = re.compile(
+_YES = late(
     r"""\W{0,9}(?:yes|yep|yeah|yup|ok|okay|sure|right|exactly|correct|agreed|indeed|absolutely|perfect|please\ do
     |do\ (?:it|that|so)
     |ja|jawohl|genau|stimmt|richtig|korrekt|gern|gerne|einverstanden|oui|ouais|exact|exactement|d'accord|sí|si
@@ -70,11 +71,9 @@ _YES = re.compile(
     |\W{0,9}(?:对|對|是的?|好|嗯|没错|沒錯|可以|行|要|当然|はい|ええ|うん|そう|お願い|もちろん|了解)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_PLAIN_YES = re.compile(r"\W{0,9}(?:(?:yes|yep|yeah|yup|ja|oui|sí)(?![^\W_])|是的|对[，,]|對[，,]|はい)", re.IGNORECASE)
+_PLAIN_YES = late(r"\W{0,9}(?:(?:yes|yep|yeah|yup|ja|oui|sí)(?![^\W_])|是的|对[，,]|對[，,]|はい)", re.IGNORECASE)
 """What a yes of more than a few words begins with."""
-_NO = re.compile(
-    r"\b(?:no|not|never|nicht|kein\w*|pas|but|aber|mais|pero)\b|n['’]t|不|别|根本|但|ない|ません", re.IGNORECASE
-)
+_NO = late(r"\b(?:no|not|never|nicht|kein\w*|pas|but|aber|mais|pero)\b|n['’]t|不|别|根本|但|ない|ません", re.IGNORECASE)
 
 
 def is_yes(text: str) -> bool:
@@ -82,11 +81,11 @@ def is_yes(text: str) -> bool:
     if len(text) > _LINE or _asks(text):
         return False
     size = len(re.findall(rf"[{HAN}]", text)) / 2 + len(re.findall(rf"[^\W{HAN}]+", text))
-    is_said = (size <= 5 and _YES.match(text)) or (size <= 15 and _PLAIN_YES.match(text))
-    return bool(is_said) and not _NO.search(text.replace("没错", ""))
+    is_said = (size <= 5 and _YES().match(text)) or (size <= 15 and _PLAIN_YES().match(text))
+    return bool(is_said) and not _NO().search(text.replace("没错", ""))
 
 
-_WISH = re.compile(
+_WISH = late(
     r"""(?:\A|[.!?,;:\n。！？，：])\s{0,9}(?:(?:please|pls|and|also|just|so|ok|okay|hey|you|to|i|want|would|like|can|could|will|bitte
         |und|kannst|könntest|du|dir|mir|mal|peux-tu|tu|peux|puedes|por\ favor|s'il\ te\ plaît)[ ,]{1,3}){0,8}(?:
         (?:remember|memori[sz]e|save|store|note|keep)\ (?:this|that|it)
@@ -104,7 +103,7 @@ _WISH = re.compile(
     |(?:これ|それ)を?(?:覚えて|メモして|保存して|記憶して)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_FINDINGS = re.compile(
+_FINDINGS = late(
     r"""\b(?:remember|memori[sz]e|save|store|note|keep)\ (?:down\ )?(?:what(?:ever)?|everything|anything|all)
         \ (?:that\ )?you\ (?:find|see|learn)
     |\b(?:merke?|notier\w{0,2}|speicher\w{0,2})(?:\ dir)?,?\ was\ du\ (?:dort\ |da\ )?findest
@@ -117,15 +116,15 @@ _FINDINGS = re.compile(
 
 def is_wish(own: str) -> bool:
     """Whether somebody asks for what they pass on to be kept: then it is as if they had said it."""
-    return bool(_WISH.search(own))
+    return bool(_WISH().search(own))
 
 
 def wants_findings(own: str) -> bool:
     """Whether somebody asks for what tools bring to be kept."""
-    return bool(_FINDINGS.search(own))
+    return bool(_FINDINGS().search(own))
 
 
-_SOFTWARE = re.compile(
+_SOFTWARE = late(
     r"""\b(?:software|programs?|programmes?|bots?|chat\s?bots?|agents?|(?:language\ )?models?|systems?|ais?|llms?
     |gpts?|(?:previous|prior)\ instructions
     |assistants?|automated|automatic|crawlers?|machines?|scrapers?|summari[sz]ers?|readers?\ (?:programs?|software)
@@ -135,14 +134,14 @@ _SOFTWARE = re.compile(
     |助手|助理|机器人|機器人|程序|程式|模型|智能体|人工智能|系统|系統|软件|アシスタント|エージェント|ボット|プログラム|システム|モデル|ソフト""",
     re.IGNORECASE | re.VERBOSE,
 )
-_FOREVER = re.compile(
+_FOREVER = late(
     r"""\b(?:from\ now\ on|always|henceforth|ab\ sofort|von\ nun\ an|von\ jetzt\ an|immer|désormais|dorénavant
     |toujours
     |a\ partir\ de\ ahora|de\ ahora\ en\ adelante|siempre)\b
     |从现在(?:起|开始)|从今|以后都|今后|始终|永远|今後|これから|常に""",
     re.IGNORECASE | re.VERBOSE,
 )
-_KEEP = re.compile(
+_KEEP = late(
     r"""\b(?:sav(?:e|es|ing)|stor(?:e|es|ed|ing)|record(?:s|ing)?|remember(?:s|ing)?|not(?:e|es|ing)|add(?:s|ing)?
     |delet\w+|forget\w*
     |remov\w+|eras\w+|memor\w+|profiles?|permanent\w*|rules?|updat\w+|keep|persist|learn|overwrit\w+|long-term
@@ -155,10 +154,10 @@ _KEEP = re.compile(
     |保存|記録|削除|追加|覚え|忘れ|プロフィール|登録|書き込""",
     re.IGNORECASE | re.VERBOSE,
 )
-_FOLLOWING = re.compile(
+_FOLLOWING = late(
     r"[:：]\W{0,20}\Z|\b(?:following|below|folgend\w*|suivant\w*|siguiente\w*)\b|下面|以下|下列|次の", re.IGNORECASE
 )
-_WIPE = re.compile(
+_WIPE = late(
     r"""\b(?:delet\w+|forget\w*|remov\w+|eras\w+|updat\w+|overwrit\w+|wip(?:e|es|ed|ing)|discard\w*|clear\w*|replac\w+|correct\w*
     |outdated|obsolete|wrong|false|no\ longer|any\ ?more|veraltet|falsch
     |chang\w+|lösch\w*|vergess\w*|vergiss|entfern\w*|aktualisier\w*|überschreib\w*|ersetz\w*|supprim\w+|oubli\w+|effac\w+
@@ -168,7 +167,7 @@ _WIPE = re.compile(
 _ALL = re.compile(
     r"\b(?:everything|alles|tout|todo)\b(?!\ (?:about|über|zu|sur|sobre)\b)|全部|所有|一切|すべて|全て", re.IGNORECASE
 )
-_NO_SUBJECT = re.compile(
+_NO_SUBJECT = late(
     r"""\b(?:entr(?:y|ies)|readers?|visitors?|customers?|patients?|facts?|information|data|know\w*|previous\w*|ignore|instructions?
     |earlier|existing|outdated|einträge\w*|leser\w*|nutzer\w*|kund\w+|entrées?|lecteur\w*|entradas?|lector\w*)\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -215,10 +214,10 @@ def passages(text: str) -> Iterator[str]:
 
 def subject(order: str) -> str | None:
     """What an order wants gone or changed, nothing if that is all there is; None if it wants nothing gone."""
-    if not _WIPE.search(order):
+    if not _WIPE().search(order):
         return None
     for idle in (_SOFTWARE, _KEEP, _WIPE, _FOREVER, _NO_SUBJECT):
-        order = idle.sub(" ", order)
+        order = idle().sub(" ", order)
     return "" if _ALL.search(order) else order
 
 
@@ -226,9 +225,9 @@ def orders(quoted: str) -> Iterator[str]:
     """Each sentence that speaks to software, with those up to the one that says to remember."""
     sentences = [*_sentences(quoted)]
     for at, sentence in enumerate(sentences):
-        if not (_SOFTWARE.search(sentence) or _FOREVER.search(sentence)):
+        if not (_SOFTWARE().search(sentence) or _FOREVER().search(sentence)):
             continue
-        last = next((i for i in range(at, min(at + _NEAR + 1, len(sentences))) if _KEEP.search(sentences[i])), None)
+        last = next((i for i in range(at, min(at + _NEAR + 1, len(sentences))) if _KEEP().search(sentences[i])), None)
         if last is not None:
-            last += bool(_FOLLOWING.search(sentences[last]))
+            last += bool(_FOLLOWING().search(sentences[last]))
             yield "\n".join(sentences[at : last + 1])

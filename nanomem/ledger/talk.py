@@ -2,9 +2,10 @@
 
 import re
 
+from nanomem.patterns import late
 from nanomem.wording import gist
 
-_TALK = re.compile(
+_TALK = late(
     r"""\A\W*(?:
         here(?:'s|\sis|\sare|\syou)\b|sure\b|certainly\b|of\scourse\b|okay\b|ok\b|got\sit\b|all\sright\b|understood\b
         |absolutely\b|done\b|sorry\b|thanks\b|thank\syou\b|i(?:'m|\sam)\s(?:sorry|unable|afraid)|i\scan(?:no|')t\b
@@ -71,7 +72,7 @@ def _end_of_talk(lines: list[str], base: list[str], *, backwards: bool = False) 
         if not said or not is_apart or any(line.strip() in text for line in paragraph):
             break
         if not (
-            _TALK.search(said)
+            _TALK().search(said)
             or _leads(said, lines[at:], backwards)
             or (not has_prose and _is_strange(said, lines[at:], backwards))
         ):

@@ -1,6 +1,5 @@
 """Which facts a person means, and which messages a fact was heard in: words compared with words. Pure."""
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -9,6 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from nanomem.facts import MemoryFiles, facts
+from nanomem.patterns import late
 from nanomem.records import AssistantMessage, ToolMessage, UserMessage
 from nanomem.session import Said
 from nanomem.versions import flat
@@ -18,8 +18,8 @@ LONGEST = 300
 _BEFORE = 80  # of them before its first word that counts
 # Kana, Chinese characters and Hangul: scripts written without spaces between words.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]{{2}}")
+_WORD = late(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+_IS_UNSPACED = late(f"[{_UNSPACED}]{{2}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def folded(text: str) -> str:
 def terms(text: str) -> AbstractSet[str]:
     """Its words that say something, folded; where none are set apart, pairs of signs."""
     words: set[str] = set()
-    for word in _WORD.findall(folded(text)):
-        words.update(map("".join, pairwise(word)) if _IS_UNSPACED.match(word) else [word])
+    for word in _WORD().findall(folded(text)):
+        words.update(map("".join, pairwise(word)) if _IS_UNSPACED().match(word) else [word])
     return {word for word in words if len(word) > 2 or not word.isascii() or word.isdigit()} or words
 
 

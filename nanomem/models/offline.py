@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nanomem.facts import facts
 from nanomem.messages import Reply, Request, ToolCall
 from nanomem.models.offline_learning import arguments, is_question
+from nanomem.patterns import late
 
 _HOW = (
     "A real model is set with `nanomem init`, or with `nanomem config set agents.defaults.model "
@@ -41,12 +42,12 @@ _REMEMBER = re.compile(
     r"(?:(?:please |bitte )?(?:remember|merke? dir)[,:]?\s+(?:that |dass )?|请?记[住得][,:\uff0c\uff1a]?\s*)(.+)",
     re.I | re.S,
 )
-_SELF = re.compile(
+_SELF = late(
     r"\b(?:what|who) are you\b|\bare you (?:an? )?(?:ai|bot|human)\b|\bwhich model (?:are you|is this)\b"
     r"|\bwer bist du\b|你是[谁誰]|什么模型",
     re.I,
 )
-_GREETING = re.compile(
+_GREETING = late(
     r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|hallo|guten (?:tag|morgen|abend)|[你您]好)"
     r"(?:[ ,]+\w+)?[\s!.,。\uff01\uff0c]*",
     re.I,
@@ -60,7 +61,7 @@ ist mein meine meinen mir mit sie sind und von was wann welche wer wie wir wo zu
 _STOP = frozenset(_STOP_WORDS.split())
 _CJK_STOP = re.compile("什[么麼]|怎么|为什么|何时|多少|[谁誰哪里裡个我你您他她它们的是几吗嗎呢了在叫吧啊请]")
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_WORD = late(rf"[{_CJK}]|[^\W_{_CJK}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,10 @@ def answer(request: Request) -> Reply:
         found = talk.found(results)
         fitting = best(question, [*known, *reversed(found)])
         return Reply(_quoted(fitting or found[:1]) or NOTHING)
-    if any(map(_SELF.search, said)):
+    if any(map(_SELF().search, said)):
         return Reply(WHO)
     if not question:
-        return Reply(HELLO if said and all(map(_GREETING.fullmatch, said)) else NOTED)
+        return Reply(HELLO if said and all(map(_GREETING().fullmatch, said)) else NOTED)
     earlier = [m.text for m in request.messages[: newest + 1] if m.role == "user"]
     found = best(question, [*known, *talk.lines(earlier)])
     if all(line.intro == IN_MEMORY for line in found) and words(question) and "recall" in offered:
@@ -167,7 +168,7 @@ class _Talk:
 
 def words(text: str) -> list[str]:
     """The words that say something; of Chinese, Japanese and Korean each sign."""
-    found = _WORD.findall(_CJK_STOP.sub(" ", text))
+    found = _WORD().findall(_CJK_STOP.sub(" ", text))
     return [word for word in found if word.casefold() not in _STOP and (len(word) > 1 or not word.isascii())]
 
 

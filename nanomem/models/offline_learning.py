@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 
 from nanomem.facts import facts
 from nanomem.messages import Request
+from nanomem.patterns import late
 from nanomem.remembering import normal
 
 MOST_FACTS = 40
 LONGEST_SENTENCE = 300
 """Characters; a longer one is not quoted."""
 
-_ASKING = re.compile(
+_ASKING = late(
     r"\A(?:who|whom|whose|what|when|where|which|why|how|tell me|show me|do i|did i"
     r"|wer|wen|wem|was|wann|wo|welche[rs]?|warum|wie)\b|什[么麼]|[谁誰哪几吗嗎呢]|怎么|为什么|何时|多少",
     re.I,
@@ -27,7 +28,7 @@ _SPOKEN = re.compile(r"(USER|ASSISTANT|TOOL)\b([^:]*): (.*)")
 _ITEM = re.compile(r"\s*[-*+] ")
 _FIRST = "hi|hello|hey|hallo|oh|yes|no|well|so|and|but|also|actually|by the way|btw|ja|nein|und|aber|übrigens"
 _BEFORE = rf"(?:(?:{_FIRST})[,.!]* )*"
-_OF_THEM = re.compile(
+_OF_THEM = late(
     _BEFORE + r"(?:i(?:['’]m| (?:really |also |now |still )?(?:am|was born|live|work|like|love|hate|prefer|speak"
     r"|do(?: not|n['’]t) like))\b"
     r"|my (?:name|job|home|profession|address|birthday|favou?rite [\w ]{1,40}?)(?:['’]s| is| are)\b"
@@ -35,7 +36,7 @@ _OF_THEM = re.compile(
     r"|我(?:是|叫|住|在|(?:最|很|不)?喜欢|(?:最|很|不)?喜歡)|我的(?:名字|工作|家)[是在叫])",
     re.I,
 )
-_OF_THEIRS = re.compile(
+_OF_THEIRS = late(
     _BEFORE + r"(?:i(?:['’]ve| (?:also |now |still )?(?:have|need))\b"
     r"|(?:my|our) (?:[\w'’-]+ ){1,5}(?:is|are|was|has|have|lives?|works?|likes?|loves?|hates?)\b"
     r"|we(?:['’](?:re|ve)| (?:also |now |still |both )?(?:are|have|live|work|like|love|hate|prefer|need))\b"
@@ -44,7 +45,7 @@ _OF_THEIRS = re.compile(
     r"|我们?有|我们(?:是|住|在|喜欢)|我们?(?:的[^,\uff0c]{1,12}[是叫在]|妈|爸|哥|姐|弟|妹|儿子|女儿|老公|老婆|妻|先生|太太))",
     re.I,
 )
-_PASSING = re.compile(
+_PASSING = late(
     r"\b(?:i(?:['’]m| am) (?:sorry|back|here|fine|okay?|good|wondering|asking|not sure)"
     r"|i (?:have|need) to (?:go|run|leave|know|ask|think|say)"
     r"|(?:have|need|habe|brauche) (?:\w+ ){0,2}(?:questions?|help|idea|ideas|you|frage|fragen|hilfe|dich))\b"
@@ -55,7 +56,7 @@ _PASSING = re.compile(
 
 def is_question(text: str) -> bool:
     """By its first word, by its end, or in Chinese by any word."""
-    return _ASKING.search(text) is not None or text.rstrip(" \n\"'»”)").endswith(("?", "\uff1f", "؟"))
+    return _ASKING().search(text) is not None or text.rstrip(" \n\"'»”)").endswith(("?", "\uff1f", "؟"))
 
 
 def arguments(request: Request) -> dict[str, object] | None:
@@ -96,8 +97,8 @@ def _learnt(prompt: str) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {"user_updates": [], "memory_updates": []}
     seen: set[str] = set()
     for who, day, sentence in said:
-        of = "user_updates" if _OF_THEM.match(sentence) else "memory_updates" if _OF_THEIRS.match(sentence) else ""
-        if not of or is_question(sentence) or _PASSING.search(sentence) or "<!--" in sentence:
+        of = "user_updates" if _OF_THEM().match(sentence) else "memory_updates" if _OF_THEIRS().match(sentence) else ""
+        if not of or is_question(sentence) or _PASSING().search(sentence) or "<!--" in sentence:
             continue
         bare = sentence.rstrip("".join(_ENDS))
         if bare in seen or any(f'"{bare}{end}"' in known for end in _ENDS):

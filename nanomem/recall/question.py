@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nanomem.patterns import late
 from nanomem.recall.times import Times, is_of_time, times_in, without_times
 from nanomem.recall.words import STOP, asks, content, spoken, terms
 
@@ -22,22 +23,22 @@ _TALK = frozenset(
     gesagt erzählt gesprochen geredet besprochen passiert gemacht""".split()  # noqa: SIM905
 )
 """What is done with words: who asks for no more than that and a time asks for all of that time."""
-_UNSPACED_TALK = re.compile("[说說聊讲講谈談过過到事都做]")
+_UNSPACED_TALK = late("[说說聊讲講谈談过過到事都做]")
 _NO_NAMES = _TALK.union({"user", "assistant"}, *STOP)
 
-_WHEN = re.compile(
+_WHEN = late(
     r"\W*(?:when|since when|how long|(?:what|which) (?:time|day|date|month|year)|wann|seit wann)\b"
     r"|什[么麼]时候|何时|哪[天年]|几[号月点]|いつ",
     re.IGNORECASE,
 )
 _ASKS = re.compile(r"\W*(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|was|wann|wo|welche\w?|wer|wen|wem|wie|warum)\b", re.I)
-_POLITE = re.compile(
+_POLITE = late(
     r"\b(?:do|can|could|would|will) you (?:please )?(?:still )?"
     r"(?:remember|know|recall|tell me|remind me|think|find(?: out)?|look(?: up)?)\b"
     r"|\bremind me\b|\btell me\b|\b(?:weißt|kannst) du (?:noch|mir sagen)\b|你(?:还)?(?:记得|知道)",
     re.IGNORECASE,
 )
-_SUBJECT = re.compile(
+_SUBJECT = late(
     r"\b(?P<asker>i|my|mine|me|we|our|ich|mein\w{0,2}|mir|mich|wir)\b|\b(?P<agent>you|your|yours|du|dein\w{0,2}|dir)\b"
     r"|(?P<own>我)|(?P<other>[你您])",
     re.IGNORECASE,
@@ -73,11 +74,11 @@ def read(text: str, now: datetime, people: Mapping[str, Sequence[str]], askers: 
     return Question(
         tuple(wanted),
         tuple(spoken(text)),
-        not any(map(_says_something, content(_UNSPACED_TALK.sub(" ", without_times(text)), names))),
+        not any(map(_says_something, content(_UNSPACED_TALK().sub(" ", without_times(text)), names))),
         asks(text) or _ASKS.match(text) is not None,
         frozenset(persons),
         times_in(text, now),
-        _WHEN.match(text) is not None or _WHEN.search(text, max(0, len(text) - 40)) is not None,
+        _WHEN().match(text) is not None or _WHEN().search(text, max(0, len(text) - 40)) is not None,
     )
 
 
@@ -123,7 +124,7 @@ def _within(parts: Sequence[str], words: Sequence[str]) -> bool:
 
 def _meant(text: str, askers: Collection[str]) -> Collection[str]:
     """Whom the first "I" or "you" means."""
-    subject = _SUBJECT.search(_POLITE.sub(" ", text))
+    subject = _SUBJECT().search(_POLITE().sub(" ", text))
     if subject is None:
         return ()
     return askers if subject["asker"] or subject["own"] else (AGENT,)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nanomem.recall.words import compiled, spoken
+from nanomem.patterns import late
+from nanomem.recall.words import spoken
 
 _MONTHS = (
     ("january", "jan", "januar"),
@@ -53,11 +54,12 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 
 _NUMBERS |= {"einem": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "paar": 3}
 _NUMBERS |= {"一": 1, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6}
 _NUMBER = "|".join([r"\d{1,3}", *_NUMBERS])
-_AGO = (
+_AGO_PATTERN = (
     rf"\b(?:a )?(?P<n>{_NUMBER}) (?:of )?(?P<unit>day|week|month|year)s? ago\b"
     rf"|\bvor (?P<n2>{_NUMBER}) (?P<unit2>tag|woche|monat|jahr)e?n?\b"
     rf"|(?P<n3>{_NUMBER})个?(?P<unit3>天|周|星期|月|年)[以之]?前"
 )
+_AGO = late(_AGO_PATTERN, re.IGNORECASE)
 _DAYS = {"day": 1, "tag": 1, "天": 1, "week": 7, "woche": 7, "周": 7, "星期": 7, "month": 30, "monat": 30, "月": 30}
 _UNSPACED_MONTHS = ["一", "二", "三", "四", "五", "六", "七", "八", "九", "十", "十一", "十二"]
 _UNSPACED_MONTH = re.compile(r"(1[0-2]|[1-9]|十[一二]?|[一二三四五六七八九])\s*月(?![饼前])(?<!个月)")
@@ -65,8 +67,8 @@ _UNSPACED_SEASON = re.compile(r"([春夏秋冬])[天季]")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 _Span = tuple[datetime, datetime]
-_SPANS: tuple[tuple[re.Pattern[str], Callable[[datetime], _Span]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), span)
+_SPANS: tuple[tuple[Callable[[], re.Pattern[str]], Callable[[datetime], _Span]], ...] = tuple(
+    (late(pattern, re.IGNORECASE), span)
     for pattern, span in (
         (r"\bthe day before yesterday\b|\bvorgestern\b|前天", lambda today: _days(today, 2, 1)),
         (r"\btoday\b|\bheute\b|今天", lambda today: _days(today, 0, 1)),
@@ -82,9 +84,10 @@ _LAST_YEAR = re.compile(r"\blast year\b|\b(?:letztes|voriges) jahr\b|去年", re
 _THIS_YEAR = re.compile(r"\bthis year\b|\bdieses jahr\b|今年", re.IGNORECASE)
 _ONLY = frozenset(_OTHER_WORDS.split()) | _MONTH.keys() | _SEASON.keys() | _NUMBERS.keys()
 _DAY_OR_YEAR = re.compile(r"\d\d?|(?:19|20)\d\d")
-_UNSPACED_ONLY = (
-    rf"{_AGO}|{_UNSPACED_MONTH.pattern}|{_UNSPACED_SEASON.pattern}|{_UNSPACED_TOLD.pattern}"
-    r"|(?:19|20)\d\d年|星期|最近|几天"
+_UNSPACED_ONLY = late(
+    rf"{_AGO_PATTERN}|{_UNSPACED_MONTH.pattern}|{_UNSPACED_SEASON.pattern}|{_UNSPACED_TOLD.pattern}"
+    r"|(?:19|20)\d\d年|星期|最近|几天",
+    re.IGNORECASE,
 )
 
 
@@ -151,16 +154,16 @@ def is_of_time(word: str) -> bool:
 
 def without_times(text: str) -> str:
     """A text in a script without spaces without the times in it; in other texts words can be told apart."""
-    return text if text.isascii() else compiled(_UNSPACED_ONLY, re.IGNORECASE).sub(" ", text)
+    return text if text.isascii() else _UNSPACED_ONLY().sub(" ", text)
 
 
 def _named_span(text: str, today: datetime) -> _Span | None:
-    return next((span(today) for pattern, span in _SPANS if pattern.search(text)), None)
+    return next((span(today) for pattern, span in _SPANS if pattern().search(text)), None)
 
 
 def _ago(text: str, today: datetime) -> _Span | None:
     """Around so long ago, as far as people count: a day to the day, other units half of one to both sides."""
-    found = compiled(_AGO, re.IGNORECASE).search(text)
+    found = _AGO().search(text)
     if found is None:
         return None
     number = (found["n"] or found["n2"] or found["n3"]).casefold()

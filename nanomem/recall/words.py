@@ -3,11 +3,11 @@
 Scripts that are written without spaces are indexed sign by sign, and asked for by signs and by pairs of them. Pure.
 """
 
-import re
 from collections.abc import Collection
-from functools import cache
 from itertools import pairwise
 from unicodedata import normalize
+
+from nanomem.patterns import late
 
 APART = "\x1f"
 """Stands between signs of scripts without spaces in an indexed text; the index takes it for a space."""
@@ -19,9 +19,9 @@ UNSPACED = (
 _ACCENTS = "\u0300-\u036f"  # which stand behind their letter where a text is decomposed
 _SIGN = rf"[^\w\x00-\x7f{_ACCENTS}]"
 """What is part of no word. The index does not know the newer ones, and would take them for letters."""
-_BETWEEN = rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])|(?<=[^\W_])(?={_SIGN})|(?<={_SIGN})(?=[^\W_])"
-_WORD = rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}][{_ACCENTS}]*)+"
-_IS_UNSPACED = rf"[{UNSPACED}]"
+_BETWEEN = late(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])|(?<=[^\W_])(?={_SIGN})|(?<={_SIGN})(?=[^\W_])")
+_WORD = late(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}][{_ACCENTS}]*)+")
+_IS_UNSPACED = late(rf"[{UNSPACED}]")
 
 _ENGLISH = """
 a about all also am an and any are as at be because been being both but by can cannot could d did didn do does doesn
@@ -36,16 +36,10 @@ mich mir mit nach nicht noch nur ob oder sein seine sich sie sind so und uns uns
 was welche welchem welchen welcher welches wer wie wir wird wo zu zum zur über"""
 STOP = (frozenset(_ENGLISH.split()), frozenset(_GERMAN.split()))
 """Words that a question is put with, by language; they are looked for only where there are no others."""
-_UNSPACED_STOP = re.compile(
+_UNSPACED_STOP = late(
     "什[么麼]时候|什[么麼]|怎[么麼]样?|为什[么麼]|哪[里裡儿天个些]|何时|多少|几[点号月]|[谁誰哪我你您他她它们的是几吗嗎呢了在叫吧啊请和跟有过]"
     "|いつ|どこ|だれ|なに|です|ます|でした|ました|[はがをにでとのもかねよ何誰]"
 )
-
-
-@cache
-def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """A pattern, made when it is first used: one with whole scripts in it takes 5 ms, too long for the start."""
-    return re.compile(pattern, flags)
 
 
 def clean(text: str) -> str:
@@ -56,7 +50,7 @@ def clean(text: str) -> str:
 def indexed(text: str) -> str:
     """The text as it is put into the index."""
     given = clean(text).replace("\0", " ").replace(APART, " ")
-    return given if given.isascii() else compiled(_BETWEEN).sub(APART, given)
+    return given if given.isascii() else _BETWEEN().sub(APART, given)
 
 
 def plain(text: str) -> str:
@@ -77,7 +71,7 @@ def content(text: str, names: Collection[str] = ()) -> list[str]:
 
 
 def _kept(text: str) -> list[str]:
-    return [word for word in _words(_UNSPACED_STOP.sub(" ", clean(text))) if len(word) > 1 or not word.isascii()]
+    return [word for word in _words(_UNSPACED_STOP().sub(" ", clean(text))) if len(word) > 1 or not word.isascii()]
 
 
 def asks(text: str) -> bool:
@@ -88,8 +82,8 @@ def asks(text: str) -> bool:
 def spoken(text: str) -> list[str]:
     """All words of a text in order, case-folded; of a script without spaces each sign."""
     found: list[str] = []
-    for run in compiled(_WORD).findall(text):
-        found += run if compiled(_IS_UNSPACED).match(run) else [_folded(run)]
+    for run in _WORD().findall(text):
+        found += run if _IS_UNSPACED().match(run) else [_folded(run)]
     return found
 
 
@@ -100,8 +94,8 @@ def _folded(word: str) -> str:
 
 def _words(text: str) -> list[str]:
     found: list[str] = []
-    for run in compiled(_WORD).findall(text):
-        if compiled(_IS_UNSPACED).match(run):
+    for run in _WORD().findall(text):
+        if _IS_UNSPACED().match(run):
             found += [*run, *map(APART.join, pairwise(run))]
         else:
             found.append(run.lower())

@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
+from nanomem.patterns import late
 from nanomem.wording.words import (
     AND,
     BEFORE_NAMES,
@@ -68,7 +69,7 @@ class Gist(NamedTuple):
     """What stands before the colon in `Label: value`."""
 
 
-_MARKER = re.compile(r"\A\s*(?:(?:[-*+•]|\d{1,9}[.)])\s+)+")
+_MARKER = late(r"\A\s*(?:(?:[-*+•]|\d{1,9}[.)])\s+)+")
 _EMPHASIS = re.compile(r"(?<!\w)[*_`]+(?=[\w\"'(\[]|[^\x00-\x7f])|(?<=[^\s*_`])[*_`]+(?!\w)")
 _CELL = re.compile(r"\s*\|\s*")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "。": ".", "、": ","})
@@ -82,9 +83,9 @@ def same(fact: str) -> str:
         key = key[2:]
     if not key.isascii():
         key = unicodedata.normalize("NFKC", key.encode("utf-8", "replace").decode()).translate(_QUOTES)
-        key = _AROUND_HAN.sub("", " ".join(key.split()))
+        key = _AROUND_HAN().sub("", " ".join(key.split()))
     if not key[:1].isalpha():
-        key = _MARKER.sub("", key)
+        key = _MARKER().sub("", key)
         if key[:1] == "|":
             key = _CELL.sub("|", key).strip("|")
     if "*" in key or "_" in key or "`" in key:
@@ -92,7 +93,7 @@ def same(fact: str) -> str:
     return key.rstrip(_ENDS) or key
 
 
-_AROUND_HAN = re.compile(
+_AROUND_HAN = late(
     rf"\s+(?=[,.;:!?])|(?<=[{HAN}.,:;!?])\s+(?=[{HAN}])|(?<=[{HAN}])\s+(?=[{HAN}.,:;!?])|(?<=[{HAN}][,:;])\s+"
 )
 _WORDS = rf"""(?P<code>[A-Za-z]+-?\d[A-Za-z\d-]*)
@@ -103,9 +104,9 @@ _WORDS = rf"""(?P<code>[A-Za-z]+-?\d[A-Za-z\d-]*)
     |(?P<han>[{HAN}])
     |(?P<sign>[€£$¥%°])
     |(?P<stop>[.,;:!?()"|/–—])"""
-_TOKEN = re.compile(_WORDS, re.VERBOSE)
+_TOKEN = late(_WORDS, re.VERBOSE)
 _LINK = rf"""(?P<link>(?:https?://|www\.)[^\s<>()\[\]{HAN}]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:[a-z\d-]+\.)+[a-z]{{2,}}(?:/\S*)?)"""
-_TOKEN_OR_LINK = re.compile(f"{_LINK}|{_WORDS}", re.VERBOSE)
+_TOKEN_OR_LINK = late(f"{_LINK}|{_WORDS}", re.VERBOSE)
 _HAS_LINK = re.compile(r"[a-z]\.[a-z]|@\w")
 
 
@@ -133,7 +134,7 @@ class _Reading:
         self._begins = True  # a sentence
         self._was_number = False
         pattern = _TOKEN_OR_LINK if _HAS_LINK.search(fact) else _TOKEN
-        self._found = [(match.lastgroup or "", match[0]) for match in pattern.finditer(_marked(fact))]
+        self._found = [(match.lastgroup or "", match[0]) for match in pattern().finditer(_marked(fact))]
         for at, (kind, text) in enumerate(self._found):
             new = self._word(at, text) if kind == "word" else self._other(kind, text, at)
             if self._scope and new:
@@ -295,10 +296,10 @@ class _Reading:
 
     def _read_han(self) -> None:
         """Negations and likely names in Chinese, where no space or capital shows them."""
-        for match in HAN_NOT.finditer(self._fact):
+        for match in HAN_NOT().finditer(self._fact):
             self._negations += 1
             self._denied.update(re.split(r"[\s,.;:!?、]", self._fact[match.end() : match.end() + 6])[0])
-        for match in HAN_FIRM.finditer(self._fact):
+        for match in HAN_FIRM().finditer(self._fact):
             self._firm.update(set(match[1] or match[2]) - HAN_SMALL)
 
 
@@ -342,7 +343,7 @@ def _number_word(low: str) -> str:
     """The number that a word says; empty for none."""
     if found := NUMBERS.get(low) or ORDINALS.get(low):
         return found
-    if "-" in low and (match := TENS_ONES.fullmatch(low)):
+    if "-" in low and (match := TENS_ONES().fullmatch(low)):
         return str(TENS[match[1]] + int(NUMBERS[match[2]]))
     return ""
 
@@ -368,19 +369,17 @@ _AM_PM = re.compile(r"(?<![\d:.])(\d{1,2})(?::(\d\d))?\s?([ap])\.?m\b\.?", re.IG
 _ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _HAN_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"两": 2}
 _HAN_TENS = {"十": 10, "百": 100, "千": 1_000}
-_HAN_NUMBER = re.compile(
+_HAN_NUMBER = late(
     r"(?<![周期拜])(?:[零一二两三四五六七八九]?[十百千万](?:[零一二两三四五六七八九][十百千万]?|[十百千万])*[一二两三四五六七八九十百千万](?![货达事])|[一二两三四五六七八九十]{1,3}(?=个|只|条"
     r"|本|岁|年|月|日|号|点|分钟|小时|公|元|块|次|位|人|间|层|张|台|份|天|周|度|杯|件|双|名|欧|美|英|节|遍|针|片|粒|颗|口|楼|课|步|里|斤|克|米|集"
     r"|顿|场|辆|头|匹|套|室|居|章|页|瓶|碗|包|箱|盒|门|所|支|枝|根|棵|种|把|万|百|千))(?<!一)|(?<![周期拜])一(?=[十百千万])"
 )
-_HAN_MULTIPLE = re.compile(r"(\d+(?:\.\d+)?)\s?([百千万亿])(?![货达事])")
+_HAN_MULTIPLE = late(r"(\d+(?:\.\d+)?)\s?([百千万亿])(?![货达事])")
 _HAN_UNIT_OF = {"百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
-_HAN_TIME = re.compile(
-    r"(上午|早上|凌晨|中午|下午|晚上|傍晚)?\s?(\d{1,2})(?:[点时](?!间)(?:(半)|(\d{1,2})分?)?|:(\d\d))"
-)
-_HAN_DAY = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
-_HAN_GLUED = re.compile(rf"(?<=[a-z])(?=\d+\s?[{HAN}])")
-_HAN_UNIT = re.compile(rf"(?<=\d)\s?({'|'.join(HAN_UNITS)})")
+_HAN_TIME = late(r"(上午|早上|凌晨|中午|下午|晚上|傍晚)?\s?(\d{1,2})(?:[点时](?!间)(?:(半)|(\d{1,2})分?)?|:(\d\d))")
+_HAN_DAY = late(r"(?:周|星期|礼拜)([一二三四五六日天])")
+_HAN_GLUED = late(rf"(?<=[a-z])(?=\d+\s?[{HAN}])")
+_HAN_UNIT = late(rf"(?<=\d)\s?({'|'.join(HAN_UNITS)})")
 
 
 def _marked(fact: str) -> str:
@@ -397,16 +396,16 @@ def _marked(fact: str) -> str:
         fact = _ISO.sub(lambda m: f" {int(m[3])} \ue000m{int(m[2])}\ue001 {m[1]} ", fact)
     if fact.isascii():
         return fact
-    fact = HAN_SAME_FOUND.sub(lambda m: HAN_SAME[m[0]], fact)
-    fact = _HAN_NUMBER.sub(lambda m: _from_han(m[0]), fact)
-    fact = _HAN_GLUED.sub(" ", fact)
-    fact = _HAN_MULTIPLE.sub(lambda m: str(round(float(m[1]) * _HAN_UNIT_OF[m[2]])), fact)
-    fact = _HAN_TIME.sub(_time, fact)
+    fact = HAN_SAME_FOUND().sub(lambda m: HAN_SAME[m[0]], fact)
+    fact = _HAN_NUMBER().sub(lambda m: _from_han(m[0]), fact)
+    fact = _HAN_GLUED().sub(" ", fact)
+    fact = _HAN_MULTIPLE().sub(lambda m: str(round(float(m[1]) * _HAN_UNIT_OF[m[2]])), fact)
+    fact = _HAN_TIME().sub(_time, fact)
     fact = re.sub(r"(\d{4})年", r"\1 ", fact)
     fact = re.sub(r"(\d{1,2})月(?:(\d{1,2})[日号]?)?", lambda m: f" \ue000m{int(m[1])}\ue001 {m[2] or ''} ", fact)
     fact = re.sub(r"(\d{1,2})[日号]", r"\1 ", fact)
-    fact = _HAN_DAY.sub(lambda m: f" \ue000w{'一二三四五六日'.find(m[1].replace('天', '日')) + 1}\ue001 ", fact)
-    return _HAN_UNIT.sub(lambda m: f" \ue000u:{UNITS[m[1]]}\ue001 ", fact)
+    fact = _HAN_DAY().sub(lambda m: f" \ue000w{'一二三四五六日'.find(m[1].replace('天', '日')) + 1}\ue001 ", fact)
+    return _HAN_UNIT().sub(lambda m: f" \ue000u:{UNITS[m[1]]}\ue001 ", fact)
 
 
 def _from_han(text: str) -> str:

@@ -1,7 +1,8 @@
 """What nanomem knows of words: numbers, units, months, small words, opposites. Pure."""
 
-import re
 from functools import lru_cache
+
+from nanomem.patterns import late
 
 HAN = "\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Chinese and Japanese characters, as a set of a pattern."""
@@ -49,7 +50,7 @@ UNITS = _table(
     week weeks wochen semanas semaines 周 星期; month: month months monate meses mois 个月; year: year years
     jahre jahren años ans 年 лет; mb: mb; gb: gb; tb: tb; kwh: kwh; kmh: km/h; mph: mph; age: 岁 周岁"""
 )
-HAN_UNITS = sorted((unit for unit in UNITS if re.match(f"[{HAN}]", unit)), key=len, reverse=True)
+HAN_UNITS = sorted((unit for unit in UNITS if unit >= HAN[0]), key=len, reverse=True)
 NUMBERS = {
     word: str(value)
     for words in (
@@ -75,7 +76,7 @@ TENS = {
 NUMBERS |= {word: str(value) for word, value in TENS.items()}
 SECOND = "second third fourth fifth sixth seventh eighth ninth tenth"
 ORDINALS = {word: str(value) for word, value in zip(SECOND.split(), range(2, 11), strict=True)}
-TENS_ONES = re.compile(
+TENS_ONES = late(
     rf"({'|'.join(TENS)})-(one|two|three|four|five|six|seven|eight|nine|deux|trois|quatre|cinq|sept|huit|neuf)"
 )
 NUMBERS |= {
@@ -148,12 +149,12 @@ HAN_SMALL = frozenset("每的了在是和与及也都把被为于着过会之地
 HAN_AND = frozenset("和与及也")
 HAN_ROLES = frozenset("给欠借送教比替帮管娶嫁问赢输打恨怕爱")
 HAN_SAME = {"爸爸": "父亲", "妈妈": "母亲", "喜欢": "爱", "担任": "当", "尤其": "特别", "小孩": "孩子", "入职": "加入"}
-HAN_SAME_FOUND = re.compile("|".join(HAN_SAME))
-HAN_NOT = re.compile(
+HAN_SAME_FOUND = late("|".join(HAN_SAME))
+HAN_NOT = late(
     r"不(?!错)|没|無|无(?!锡)|未(?!来)|勿|(?<![特区性个告分级])别(?!墅)|非(?!常|洲)|戒(?!指)|禁|停(?![车留电])|拒绝|避免|可能|也许"
     r"|取消|除了|前(?=[妻夫任]|女友|男友|同事|老板)"
 )
-HAN_FIRM = re.compile(
+HAN_FIRM = late(
     rf"(?:\A|[\s,.:;、()\"是叫由和与跟给找向请]|医生|老师)([{HAN}]{{2}})(?=\Z|[\s,.:;、()\"]|[{HAN}]?[,.]|先生|女士|老师|医生)"
     rf"|(?:[在到去]|住在|来自)([{HAN}]{{2}})"
 )
