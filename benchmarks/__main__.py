@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--json] [--quick]`: runs benchmarks and prints their figures.
+"""`python -m benchmarks [NAME ...] [--all] [--json] [--quick]`: runs benchmarks and prints their figures.
 
 `recall --data FILE` measures on the questions of that file instead.
 """
@@ -17,17 +17,22 @@ from typing import Any, Protocol, cast
 from benchmarks import benches, machine
 from benchmarks.benches import recall
 from benchmarks.figures import Figure, table
+from benchmarks.floor import Run
 
-LONGEST_S = 120.0
-"""Seconds that one benchmark may take."""
+A_WHILE_S = 600.0
+"""What may take longer is run only when it is named, or all are."""
 
 
 class Bench(Protocol):
-    """A module in `benches`. With `quick` it does little, and without litellm if it can, just to be tried."""
+    """A module in `benches`. In a quick run it does little, and without litellm if it can, just to be tried.
+
+    After `LONGEST_S` seconds it is given up.
+    """
 
     NAME: str
+    LONGEST_S: float
 
-    async def measure(self, folder: Path, quick: bool) -> list[Figure]:
+    async def measure(self, folder: Path, run: Run) -> list[Figure]:
         """Its figures; `folder` is empty and its own."""
 
 
@@ -38,27 +43,30 @@ def known() -> dict[str, Bench]:
     return {module.NAME: module for module in modules}
 
 
-async def measured(bench: Bench, quick: bool) -> list[Figure]:
+async def measured(bench: Bench, run: Run) -> list[Figure]:
     """The figures of one. Raises TimeoutError."""
     with tempfile.TemporaryDirectory(prefix="nanomem-bench-") as folder:
-        async with asyncio.timeout(LONGEST_S):
-            return await bench.measure(Path(folder), quick)
+        async with asyncio.timeout(bench.LONGEST_S):
+            return await bench.measure(Path(folder), run)
 
 
 async def measured_on(data: Path) -> dict[str, Any]:
     """How well recall finds what the questions of a file ask for. Raises TimeoutError, ValueError, OSError."""
     with tempfile.TemporaryDirectory(prefix="nanomem-bench-") as folder:
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(recall.LONGEST_S):
             return await recall.of_a_file(Path(folder), data)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs what is asked for, all of it if nothing is named."""
+    """Runs what is asked for; if nothing is named, all that takes no more than a while."""
     all_of_them = known()
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures nanomem on this machine.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(all_of_them))
+    parser.add_argument("--all", action="store_true", help="what takes long, too")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="the same for programs beside what is shown")
     parser.add_argument("--quick", action="store_true", help="only try whether the benchmarks work")
+    parser.add_argument("--turns", type=int, metavar="N", help="with soak: so many turns")
     parser.add_argument("--data", type=Path, metavar="FILE", help="with recall: what was said, and questions about it")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.names) - set(all_of_them):
@@ -80,16 +88,21 @@ def main(arguments: Sequence[str]) -> int:
         print(recall.as_json(summary, header) if asked.json else "\n".join([_line(header), "", *recall.shown(summary)]))
         return 0
     found: dict[str, list[Figure]] = {}
-    wanted = asked.names or list(all_of_them)
+    wanted = asked.names or [name for name, one in all_of_them.items() if asked.all or one.LONGEST_S <= A_WHILE_S]
+    run = Run(asked.quick, asked.turns)
     for name in wanted:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
-            found[name] = asyncio.run(measured(all_of_them[name], asked.quick))
+            found[name] = asyncio.run(measured(all_of_them[name], run))
         except TimeoutError:
             print(f"{name} was given up: it took too long", file=sys.stderr)
+    benches_found = {name: [figure.summary() for figure in figures] for name, figures in found.items()}
+    header["load_after"] = machine.load()
+    for_programs = json.dumps({"machine": header, "benches": benches_found}, indent=1)
+    if asked.save:
+        asked.save.write_text(for_programs + "\n")
     if asked.json:
-        benches_found = {name: [figure.summary() for figure in figures] for name, figures in found.items()}
-        print(json.dumps({"machine": header, "benches": benches_found}, indent=1))
+        print(for_programs)
     else:
         print(_line(header))
         for name, figures in found.items():

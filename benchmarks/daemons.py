@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import machine
 from nanomem import chat as client
 from nanomem.home import Home
 from tests.emulators import OpenAIServer, TelegramServer
@@ -33,6 +34,10 @@ class Daemon:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def uses(self, measure: Callable[[int], float]) -> float:
+        """What is measured of it and of all the processes that it has started, together."""
+        return machine.of_all(measure, self.pid)
 
     async def ready(self) -> float:
         """Waits until it answers at its socket; returns the seconds since the start."""
@@ -58,24 +63,32 @@ class Daemon:
 @asynccontextmanager
 async def running(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[Daemon]:
     """A daemon on `folder/home`, which is made where it is missing; stopped at the end, if need be by force."""
-    home = Home(folder / "home")
-    with (folder / "daemon.log").open("wb") as log:
+    async with process(COMMAND, environment(folder, settings), folder / "daemon.log") as (child, began):
+        yield Daemon(Home(folder / "home"), child, began)
+
+
+@asynccontextmanager
+async def process(
+    command: Sequence[str], env: Mapping[str, str], log: Path
+) -> AsyncIterator[tuple[subprocess.Popen[bytes], float]]:
+    """It and when it was begun; what it says is in `log`."""
+    with log.open("wb") as out:
         began = time.monotonic()
-        process = started(environment(folder, settings), subprocess.DEVNULL, log.fileno())
+        child = started(env, subprocess.DEVNULL, out.fileno(), command)
         try:
-            yield Daemon(home, process, began)
+            yield child, began
         finally:
-            process.terminate()
+            child.terminate()
             try:
-                await asyncio.to_thread(process.wait, ENDS_WITHIN_S)
+                await asyncio.to_thread(child.wait, ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                child.kill()
+                child.wait()
 
 
-def started(env: Mapping[str, str], source: int, out: int) -> subprocess.Popen[bytes]:
-    """`nanomem run` with these file descriptors."""
-    return subprocess.Popen(COMMAND, cwd=CHECKOUT, env=env, stdin=source, stdout=out, stderr=out)
+def started(env: Mapping[str, str], source: int, out: int, command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
+    """`nanomem run`, or another command, with these file descriptors."""
+    return subprocess.Popen(command, cwd=CHECKOUT, env=env, stdin=source, stdout=out, stderr=out)
 
 
 def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:

@@ -11,13 +11,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one thing measured gave, each time it was measured. `at_most` and `at_least` are for the median."""
+    """What one thing measured gave, each time it was measured. `at_most` and `at_least` are for the median.
+
+    `floor` is the median of what the least agent took for the same, in the same unit; see `benchmarks/floor.py`.
+    """
 
     name: str
     unit: str
     values: Sequence[float]
     at_most: float | None = None
     at_least: float | None = None
+    p95_at_most: float | None = None
+    floor: float | None = None
 
     @property
     def p50(self) -> float:
@@ -25,10 +30,22 @@ class Figure:
         return quantile(self.values, 0.5)
 
     @property
-    def is_missed(self) -> bool:
-        """Whether there is a target and the median is beyond it."""
-        too_much = self.at_most is not None and self.p50 > self.at_most
-        return too_much or (self.at_least is not None and self.p50 < self.at_least)
+    def p95(self) -> float:
+        return quantile(self.values, 0.95)
+
+    @property
+    def targets(self) -> list[tuple[str, float, bool]]:
+        """What is aimed at: of what, how much, and whether it was met."""
+        found = [
+            ("", self.at_most, self.at_most is None or self.p50 <= self.at_most),
+            ("", self.at_least, self.at_least is None or self.p50 >= self.at_least),
+            ("p95 ", self.p95_at_most, self.p95_at_most is None or self.p95 <= self.p95_at_most),
+        ]
+        return [(of, aim, met) for of, aim, met in found if aim is not None]
+
+    @property
+    def times_the_floor(self) -> float | None:
+        return self.p50 / self.floor if self.floor else None
 
     def summary(self) -> dict[str, Any]:
         """For programs."""
@@ -36,13 +53,16 @@ class Figure:
             "name": self.name,
             "unit": self.unit,
             "p50": self.p50,
-            "p95": quantile(self.values, 0.95),
+            "p95": self.p95,
             "min": min(self.values),
             "max": max(self.values),
             "n": len(self.values),
             "at_most": self.at_most,
             "at_least": self.at_least,
-            "missed": self.is_missed,
+            "p95_at_most": self.p95_at_most,
+            "missed": not all(met for _, _, met in self.targets),
+            "floor": self.floor,
+            "times_the_floor": self.times_the_floor,
         }
 
 
@@ -52,15 +72,16 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def table(figures: Sequence[Figure]) -> list[str]:
-    """A line for each figure, under a heading."""
-    rows: list[tuple[str, ...]] = [("", "p50", "p95", "min", "max", "n", "unit", "target")]
+    """A line for each figure, under a heading; how many times the floor it is only where that is known of one."""
+    rows: list[tuple[str, ...]] = [("", "p50", "p95", "min", "max", "n", "unit", "x floor", "target")]
     for figure in figures:
-        found = figure.summary()
-        meant = figure.at_least if figure.at_most is None else figure.at_most
-        target = "" if meant is None else f"{'MISSED' if figure.is_missed else 'met'} {meant:g}"
-        numbers = (short(found[key]) for key in ("p50", "p95", "min", "max"))
-        rows.append((figure.name, *numbers, str(len(figure.values)), figure.unit, target))
-    return columns(rows, left={0, 6, 7})
+        numbers = [short(value) for value in (figure.p50, figure.p95, min(figure.values), max(figure.values))]
+        times = "" if figure.times_the_floor is None else f"{figure.times_the_floor:.2f}"
+        targets = [f"{of}{'met' if met else 'MISSED'} {aim:g}" for of, aim, met in figure.targets]
+        rows.append((figure.name, *numbers, str(len(figure.values)), figure.unit, times, ", ".join(targets)))
+    if any(figure.floor for figure in figures):
+        return columns(rows, left={0, 6, 8})
+    return columns([(*row[:7], row[8]) for row in rows], left={0, 6, 7})
 
 
 def columns(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:

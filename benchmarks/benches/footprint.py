@@ -1,68 +1,100 @@
-"""How much memory a daemon holds, and how often it wakes up while nothing happens."""
+"""How much memory a daemon and its processes hold, and how often they wake up while nothing happens."""
 
 import asyncio
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import machine
 from benchmarks.daemons import Daemon, running, with_model, with_telegram
 from benchmarks.figures import Figure
+from benchmarks.floor import Run
 from tests.emulators import OpenAIServer, TelegramServer
 
 NAME = "footprint"
+LONGEST_S = 300.0
 
 SETTLES_S = 2.0
 IDLE_S = 5.0
+LONG_IDLE_S = 60.0
+IDLE_SETTING: dict[str, str] = {}
+"""What makes the process that holds litellm end soon when nobody asks for it, so that this can be waited for."""
 
 
-async def measure(folder: Path, quick: bool) -> list[Figure]:
-    """See the module."""
-    idle_s = 0.5 if quick else IDLE_S
-    (folder / "offline").mkdir()
-    async with running(folder / "offline", {}) as daemon:
-        await daemon.ready()
-        await asyncio.sleep(SETTLES_S)
-        figures = await _resting("offline, idle", daemon, idle_s, at_most=130)
-        for _ in range(5):
-            await daemon.ask("hello")
-        figures += _held("offline, after 5 answers", daemon)
-    if quick:
+async def measure(folder: Path, run: Run) -> list[Figure]:
+    """See the module. The quick one has each figure once, and no litellm."""
+    offline, litellm = _Kinds(), _Kinds()
+    for start in range(1 if run.quick else 3):
+        at = folder / f"offline{start}"
+        at.mkdir()
+        async with running(at, {}) as daemon:
+            await daemon.ready()
+            await asyncio.sleep(SETTLES_S)
+            await offline.rest("offline, idle", daemon, 0.5 if run.quick else IDLE_S)
+            await _ask(daemon)
+            offline.hold("offline, after 5 answers", daemon)
+    figures = offline.figures({"offline, idle": 130})
+    if run.quick:
         return figures
-    (folder / "litellm").mkdir()
+    at = folder / "litellm"
+    at.mkdir()
     async with TelegramServer() as telegram, OpenAIServer() as model:
         model.script(lambda _: "Done.")
-        settings = with_model(model)
-        async with running(folder / "litellm", settings) as daemon:
-            for _ in range(5):
-                await _patiently_ask(daemon)
-            await asyncio.sleep(SETTLES_S)
-            figures += await _resting("litellm, after 5 answers", daemon, idle_s, at_most=320)
-        async with running(folder / "litellm", settings | with_telegram(telegram, 1)) as daemon:
-            for _ in range(5):
-                await _patiently_ask(daemon)
-            await asyncio.sleep(SETTLES_S)
-            figures += await _resting("litellm and Telegram, after 5 answers", daemon, idle_s)
-    return figures
+        for _ in range(2):
+            async with running(at, with_model(model) | IDLE_SETTING) as daemon:
+                await _ask(daemon)
+                await litellm.rest("litellm, after 5 answers", daemon, IDLE_S)
+                with suppress(TimeoutError):
+                    await _until_alone(daemon)
+                await litellm.rest("litellm, long idle", daemon, IDLE_S)
+            async with running(at, with_model(model) | with_telegram(telegram, 1)) as daemon:
+                await _ask(daemon)
+                await litellm.rest("litellm and Telegram, after 5 answers", daemon, IDLE_S)
+    return figures + litellm.figures({"litellm, after 5 answers": 320})
 
 
-async def _patiently_ask(daemon: Daemon) -> None:
+async def _ask(daemon: Daemon) -> None:
     await daemon.ready()
-    await daemon.ask("hello")
+    for _ in range(5):
+        await daemon.ask("hello")
+    await asyncio.sleep(SETTLES_S)
 
 
-def _held(when: str, daemon: Daemon, at_most: float | None = None) -> list[Figure]:
-    return [
-        Figure(f"{when}: resident", "MB", [machine.resident(daemon.pid)], at_most),
-        Figure(f"{when}: proportional", "MB", [machine.proportional(daemon.pid)]),
-    ]
+async def _until_alone(daemon: Daemon) -> None:
+    """Waits until the daemon is all there is. Raises TimeoutError."""
+    async with asyncio.timeout(LONG_IDLE_S):
+        while len(machine.tree(daemon.pid)) > 1:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.5)
 
 
-async def _resting(when: str, daemon: Daemon, idle_s: float, at_most: float | None = None) -> list[Figure]:
-    began, before, cpu = time.monotonic(), machine.wake_ups(daemon.pid), machine.cpu_s(daemon.pid)
-    await asyncio.sleep(idle_s)
-    took = time.monotonic() - began
-    return [
-        *_held(when, daemon, at_most),
-        Figure(f"{when}: wake-ups", "1/s", [(machine.wake_ups(daemon.pid) - before) / took]),
-        Figure(f"{when}: processor", "ms/s", [(machine.cpu_s(daemon.pid) - cpu) * 1000 / took]),
-    ]
+class _Kinds:
+    """What was found in each situation, of several daemons."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str], list[float]] = {}
+
+    def hold(self, when: str, daemon: Daemon) -> None:
+        """Their memory now."""
+        self._add(when, "resident", "MB", daemon.uses(machine.resident))
+        self._add(when, "proportional", "MB", daemon.uses(machine.proportional))
+        self._add(when, "resident, the daemon alone", "MB", machine.resident(daemon.pid))
+        self._add(when, "processes", "", len(machine.tree(daemon.pid)))
+
+    async def rest(self, when: str, daemon: Daemon, idle_s: float) -> None:
+        """Their memory, and what they do while nothing is asked of them."""
+        self.hold(when, daemon)
+        began, wakes, cpu = time.monotonic(), daemon.uses(machine.wake_ups), daemon.uses(machine.cpu_s)
+        await asyncio.sleep(idle_s)
+        took = time.monotonic() - began
+        self._add(when, "wake-ups", "1/s", (daemon.uses(machine.wake_ups) - wakes) / took)
+        self._add(when, "processor", "ms/s", (daemon.uses(machine.cpu_s) - cpu) * 1000 / took)
+
+    def figures(self, most_resident: Mapping[str, float]) -> list[Figure]:
+        return [
+            Figure(f"{when}: {what}", unit, values, most_resident.get(when) if what == "resident" else None)
+            for (when, what, unit), values in self._found.items()
+        ]
+
+    def _add(self, when: str, what: str, unit: str, value: float) -> None:
+        self._found.setdefault((when, what, unit), []).append(value)

@@ -14,6 +14,7 @@ from random import Random
 
 from benchmarks import machine, remembered, talks, wire
 from benchmarks.figures import Figure
+from benchmarks.floor import Run
 from nanomem import logs
 from nanomem.facts import MemoryFiles
 from nanomem.home import Home
@@ -26,17 +27,20 @@ from nanomem.stores.history import JsonlHistory
 from nanomem.wiring import ground
 
 NAME = "memory"
+LONGEST_S = 180.0
 
 TENTH = 10
 
 
-async def measure(folder: Path, quick: bool) -> list[Figure]:
+async def measure(folder: Path, run: Run) -> list[Figure]:
     """See the module."""
     logs.configure("warning", "auto")
-    figures = [figure for count in ((30, 300) if quick else (30, 300, 3000)) for figure in _merging(count, quick)]
-    figures += await _versions(folder, 20 if quick else 1000, 3 if quick else 20)
-    figures += await _history(folder / "history", 100 if quick else 100_000, 3 if quick else 50)
-    return figures + await _talking(folder / "talk", 3 if quick else 200)
+    figures = [
+        figure for count in ((30, 300) if run.quick else (30, 300, 3000)) for figure in _merging(count, run.quick)
+    ]
+    figures += await _versions(folder, 20 if run.quick else 1000, 3 if run.quick else 20)
+    figures += await _history(folder / "history", 100 if run.quick else 100_000, 3 if run.quick else 50)
+    return figures + await _talking(folder / "talk", 3 if run.quick else 200)
 
 
 @dataclass(slots=True)
@@ -144,7 +148,7 @@ async def _history(folder: Path, count: int, runs: int) -> list[Figure]:
 
 
 async def _talking(folder: Path, turns: int) -> list[Figure]:
-    talk = await talks.talk(folder, turns)
+    talk = await talks.talk(folder, turns, talks.Mind(), talks.SETTINGS)
     prompts = [wire.as_cached(request) for request in talk.turns]
     share = sum(wire.shared(prompts)) / sum(map(len, prompts[1:])) * 100
     name = f"talk of {turns} turns"

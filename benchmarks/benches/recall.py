@@ -14,7 +14,9 @@ from typing import Any
 
 from benchmarks import retrieval, years
 from benchmarks.daemons import Daemon, running
-from benchmarks.figures import Figure, columns, quantile, short
+from benchmarks.figures import Figure, columns, short
+from benchmarks.floor import Run
+from benchmarks.ticks import ticking
 from nanomem import chat as client
 from nanomem import logs
 from nanomem.recall.found import A_PAGE, Sought
@@ -22,23 +24,24 @@ from nanomem.spaces import OWNER, Spaces
 from nanomem.stores.recall_index import SqliteRecallIndex
 
 NAME = "recall"
+LONGEST_S = 300.0
 
 MOST_MS = {10_000: 20, 100_000: 300}
 """What a question may take, with so many messages."""
 LOGS = (70_000, 10_000, 10_000, 5_000, 5_000)
 """Messages in each session of the home that a daemon starts on."""
-TICK_S, LOOKS_S = 0.01, 1.0
-"""Pauses between two questions that tell how long the daemon's loop is held up, and between two searches."""
+LOOKS_S = 1.0
+"""The pause between two searches."""
 _STILL_READ = "[not everything was searched"
 
 
-async def measure(folder: Path, quick: bool) -> list[Figure]:
+async def measure(folder: Path, run: Run) -> list[Figure]:
     """See the module."""
     logs.configure("warning", "auto")
     (folder / "own").mkdir()
     found = await retrieval.measured(folder / "own", retrieval.read(years.OWN))
     figures = _of_the_own_set(found)
-    if quick:
+    if run.quick:
         return figures
     speech = years.Speech()
     for messages, most in MOST_MS.items():
@@ -83,8 +86,7 @@ async def _at_scale(folder: Path, speech: years.Speech, messages: int, most_ms: 
     what = f"{messages:,} messages"
     return [
         *_costs(what, microseconds, size / messages, are_judged=True),
-        Figure(f"{what}: question", "ms", took),
-        Figure(f"{what}: question, p95", "ms", [quantile(took, 0.95)], most_ms),
+        Figure(f"{what}: question", "ms", took, p95_at_most=most_ms),
     ]
 
 
@@ -114,8 +116,7 @@ async def _starting(folder: Path, speech: years.Speech) -> list[Figure]:
         Figure("start without: to the first answer", "s", [new.answered]),
         Figure(f"{what}: to the first answer", "s", [old.answered]),
         Figure(f"{what}: until all is found", "s", [old.all_found]),
-        Figure(f"{what}: held up meanwhile", "ms", lags),
-        Figure(f"{what}: held up meanwhile, p95", "ms", [quantile(lags, 0.95)], 20),
+        Figure(f"{what}: held up meanwhile", "ms", lags, p95_at_most=20),
         Figure("start without: held up", "ms", [s * 1000 for s in new.lags]),
     ]
 
@@ -126,22 +127,11 @@ async def _started(folder: Path) -> Start:
         start.ready = await daemon.ready()
         await daemon.ask("hello")
         start.answered = time.monotonic() - daemon.began
-        ticking = asyncio.create_task(_tick(daemon, start.lags))
-        try:
+        async with ticking(daemon.home.socket) as start.lags:
             await _until_all_is_found(daemon)
             start.all_found = time.monotonic() - daemon.began
             await asyncio.sleep(LOOKS_S)
-        finally:
-            ticking.cancel()
     return start
-
-
-async def _tick(daemon: Daemon, lags: list[float]) -> None:
-    while True:
-        began = time.monotonic()
-        await client.control(daemon.home.socket, "menu", {})
-        lags.append(time.monotonic() - began)
-        await asyncio.sleep(TICK_S)
 
 
 async def _until_all_is_found(daemon: Daemon) -> None:

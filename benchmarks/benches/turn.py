@@ -4,24 +4,23 @@ A pointer is the record behind which all is consolidated; without one the prompt
 """
 
 import asyncio
-import re
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiohttp import web
-
 from benchmarks import machine, past
-from benchmarks.daemons import Daemon, running, with_model
-from benchmarks.figures import Figure, quantile
+from benchmarks.daemons import Daemon, running, with_model, with_telegram
+from benchmarks.figures import Figure
+from benchmarks.floor import Floor, Run, median, said
+from benchmarks.instant import TOOL_ROUNDS, InstantModel
 from nanomem.home import Home
-from tests.emulators import Answer, OpenAIServer
-from tests.emulators.openai import Json, Scripted
+from tests.emulators import TelegramServer
 
 NAME = "turn"
+LONGEST_S = 400.0
 
-TOOL_ROUNDS = 3
+JUDGED = 5_000
+"""Messages of the session that the targets are for."""
 UNCONSOLIDATED = 2
 BLOCK = 10
 QUIET = {"log.level": "warning"}
@@ -50,47 +49,23 @@ class Subject:
         return age + (f", {TOOL_ROUNDS} tool rounds" if self.tools else "")
 
 
-class InstantModel(OpenAIServer):
-    """Answers at once, after `TOOL_ROUNDS` rounds of tools where it is asked to; adds up what it needs itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.own_s = 0.0
-        self.script(_decide)
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        began = time.monotonic()
-        try:
-            return await super().handle(request)
-        finally:
-            self.own_s += time.monotonic() - began
-
-
-def _decide(asked: Json) -> Scripted:
-    roles = [message["role"] for message in asked["messages"]]
-    newest = len(roles) - roles[::-1].index("user")
-    wants_tools = re.search(r"\btools\b", str(asked["messages"][newest - 1]["content"]))
-    if wants_tools and roles[newest:].count("tool") < TOOL_ROUNDS:
-        return [("list_dir", {"path": "."})]
-    return Answer("Done.")
-
-
-async def measure(folder: Path, quick: bool) -> list[Figure]:
-    """See the module."""
+async def measure(folder: Path, run: Run) -> list[Figure]:
+    """See the module. A quick run has no floor: it would have to load litellm."""
     ages = [(0, False), (500, False), (500, True)]
-    ages += [] if quick else [(5_000, False), (5_000, True), (50_000, False), (50_000, True)]
-    blocks = 1 if quick else 3
+    ages += [] if run.quick else [(JUDGED, False), (JUDGED, True), (50_000, False), (50_000, True)]
+    blocks = 1 if run.quick else 3
+    floor = None if run.quick else await run.floor()
     plain = [Subject(*age) for age in ages]
     (folder / "offline").mkdir()
     async with running(_with_past(folder / "offline", plain), QUIET) as daemon:
         await daemon.ready()
         await _measure(plain, daemon, blocks, daemon.ask)
-    figures = _figures("offline", plain)
-    if quick:
+    figures = _figures("offline", plain, floor)
+    if not floor:
         return figures
     (folder / "litellm").mkdir()
     subjects = [Subject(*age) for age in ages]
-    subjects += [Subject(*age, tools=True) for age in ((0, False), (50_000, True))]
+    subjects += [Subject(*age, tools=True) for age in ((0, False), (JUDGED, True), (50_000, True))]
     async with (
         InstantModel() as model,
         running(_with_past(folder / "litellm", subjects), QUIET | with_model(model)) as daemon,
@@ -102,7 +77,26 @@ async def measure(folder: Path, quick: bool) -> list[Figure]:
             return await daemon.ask(text, session) - (model.own_s - before)
 
         await _measure(subjects, daemon, blocks, ask)
-    return [*figures, *_figures("litellm", subjects)]
+    figures += _figures("litellm", subjects, floor, are_judged=True)
+    (folder / "telegram").mkdir()
+    return figures + _figures("Telegram, litellm", [await _at_telegram(folder / "telegram", blocks)], floor)
+
+
+async def _at_telegram(folder: Path, blocks: int) -> Subject:
+    """A new session at Telegram: what the floor does, too, by the same ways."""
+    subject = Subject(0, pointer=False)
+    async with (
+        TelegramServer() as telegram,
+        InstantModel() as model,
+        running(folder, QUIET | with_model(model) | with_telegram(telegram, 2)) as daemon,
+    ):
+        await daemon.ready()
+        for _ in range(3):
+            await said(telegram, model, chat=1)
+        subject.first_s = await said(telegram, model, chat=2)
+        for _ in range(blocks):
+            await _block(subject, daemon, lambda _text, _session: said(telegram, model, chat=2))
+    return subject
 
 
 def _with_past(folder: Path, subjects: list[Subject]) -> Path:
@@ -124,29 +118,47 @@ async def _measure(
 
 
 async def _block(subject: Subject, daemon: Daemon, ask: Callable[[str, str], Awaitable[float]]) -> None:
-    cpu, written = machine.cpu_s(daemon.pid), machine.written(daemon.pid)
+    cpu, written = daemon.uses(machine.cpu_s), daemon.uses(machine.written)
     for _ in range(BLOCK):
         subject.seconds.append(await ask("Use your tools" if subject.tools else "hello", subject.key))
     await asyncio.sleep(0.05)  # for what is done after the answer
-    subject.cpu_s.append((machine.cpu_s(daemon.pid) - cpu) / BLOCK)
-    subject.written.append((machine.written(daemon.pid) - written) / BLOCK)
+    subject.cpu_s.append((daemon.uses(machine.cpu_s) - cpu) / BLOCK)
+    subject.written.append((daemon.uses(machine.written) - written) / BLOCK)
 
 
-def _figures(model: str, subjects: list[Subject]) -> list[Figure]:
+def _figures(model: str, subjects: list[Subject], floor: Floor | None, are_judged: bool = False) -> list[Figure]:
     figures = []
+    latency, cpu = (median(floor.latency_ms), median(floor.cpu_ms)) if floor else (None, None)
     for subject in subjects:
         what = f"{model}, {subject.name}"
+        old = are_judged and subject.messages == JUDGED
+        took, used = (15, 20) if old and not subject.tools else (None, None)
         figures += [
-            Figure(f"{what}: latency", "ms", [s * 1000 for s in subject.seconds]),
-            Figure(f"{what}: first turn", "ms", [subject.first_s * 1000]),
-            Figure(f"{what}: processor", "ms", [s * 1000 for s in subject.cpu_s]),
-            Figure(f"{what}: written", "kB", [n / 1000 for n in subject.written]),
+            Figure(
+                f"{what}: latency",
+                "ms",
+                [s * 1000 for s in subject.seconds],
+                took,
+                p95_at_most=40 if took else None,
+                floor=latency,
+            ),
+            Figure(f"{what}: first turn", "ms", [subject.first_s * 1000], floor=latency),
+            Figure(f"{what}: processor", "ms", [s * 1000 for s in subject.cpu_s], used, floor=cpu),
+            Figure(
+                f"{what}: written", "kB", [n / 1000 for n in subject.written], 40 if old and subject.tools else None
+            ),
         ]
-    new = next(subject for subject in subjects if not subject.messages and not subject.tools)
-    for old in subjects:
-        if old.pointer and not old.tools:
-            cpu = quantile(old.cpu_s, 0.5) / quantile(new.cpu_s, 0.5)
-            size = quantile(old.written, 0.5) / quantile(new.written, 0.5)
-            figures.append(Figure(f"{model}, {old.name}: processor against a new session", "times", [cpu], 1.2))
-            figures.append(Figure(f"{model}, {old.name}: written against a new session", "times", [size], 1.05))
+    for old_one in subjects:
+        if old_one.pointer:
+            figures += _against_a_new_one(model, old_one, subjects)
     return figures
+
+
+def _against_a_new_one(model: str, old: Subject, subjects: list[Subject]) -> list[Figure]:
+    new = next(subject for subject in subjects if not subject.messages and subject.tools == old.tools)
+    cpu, size = median(old.cpu_s) / median(new.cpu_s), median(old.written) / median(new.written)
+    what, most = f"{model}, {old.name}", 1.1 if old.tools else 1.05
+    return [
+        Figure(f"{what}: processor against a new session", "times", [cpu], 1.2),
+        Figure(f"{what}: written against a new session", "times", [size], most),
+    ]
