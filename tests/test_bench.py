@@ -32,6 +32,22 @@ def test_a_benchmark_gives_figures_with_units(guarded_env: Callable[[Path], dict
     assert 0 < latency["min"] <= latency["p50"] <= latency["p95"] <= latency["max"]
 
 
+def test_lag_a_long_soak_and_the_floor_can_be_measured(
+    guarded_env: Callable[[Path], dict[str, str]], tmp_path: Path
+) -> None:
+    """With litellm between the emulators, in one run; what is shown stands in the file, too."""
+    saved = tmp_path / "found.json"
+    done = bench(guarded_env(tmp_path), "floor", "lag", "soak", "--quick", "--save", str(saved))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(saved.read_text())["benches"]
+    figures = {(name, figure["name"]): figure for name, of in found.items() for figure in of}
+    assert 0 < figures["floor", "litellm imported, and nothing else"]["p50"] < figures["floor", "to its answer"]["p50"]
+    assert figures["lag", "a question while 10 answers stream"]["p95_at_most"] == 50
+    assert figures["soak", "resident"]["n"] == 6 and figures["soak", "consolidations"]["p50"] > 0
+    for name, figure in figures:
+        assert f"\n{figure} " in done.stdout and f"## {name}\n" in done.stdout
+
+
 def test_the_benchmark_of_the_memory_does_all_it_measures(
     guarded_env: Callable[[Path], dict[str, str]], tmp_path: Path
 ) -> None:

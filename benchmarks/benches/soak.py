@@ -17,7 +17,7 @@ from benchmarks.daemons import Daemon, running, with_model, with_telegram
 from benchmarks.figures import Figure, quantile
 from benchmarks.floor import Run, median
 from nanomem.facts import facts
-from tests.emulators import OpenAIServer, TelegramServer
+from tests.emulators import Answer, OpenAIServer, TelegramServer
 from tests.emulators.openai import Json, Scripted
 
 NAME = "soak"
@@ -98,7 +98,7 @@ class Pupil:
                 return [("update_file", {"path": path, "content": text, "removed": removed})]
         said = next(str(message["content"]) for message in reversed(asked["messages"]) if message["role"] == "user")
         number = re.findall(r"Number (\d+):", said)[0]  # what is recalled stands behind
-        return f"Answer {number}. {self._talker.says()}"
+        return Answer(chunks=[f"Answer {number}.", f" {self._talker.says()}"])  # each piece costs litellm 0.4 ms
 
     def _rewritten(self, asked: Json, new: list[str]) -> tuple[str, list[Json]]:
         """The memory that a request shows with new facts and without the oldest, and which those are."""
