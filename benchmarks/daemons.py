@@ -16,11 +16,15 @@ from pathlib import Path
 from benchmarks import machine
 from nanomem import chat as client
 from nanomem.home import Home
+from nanomem.spaces import OWNER
 from tests.emulators import OpenAIServer, TelegramServer
 
 COMMAND = (sys.executable, "-m", "nanomem", "run")
 CHECKOUT = Path(__file__).parents[1]
 ENDS_WITHIN_S = 10.0
+LOOKS_S = 1.0
+"""The pause between two searches."""
+_STILL_READ = "[not everything was searched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,12 @@ class Daemon:
         if end != "answer":
             raise RuntimeError(f"no answer but: {answer}")
         return time.monotonic() - began
+
+    async def all_found(self) -> None:
+        """Waits until all that stands in the owner's logs is taken in, which goes on behind the answers."""
+        asked = {"what": "search", "argument": "hello", "space": OWNER}
+        while _STILL_READ in str(await client.control(self.home.socket, "memory", asked)):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(LOOKS_S)  # seldom: a search takes in what it can itself
 
 
 @asynccontextmanager

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import retrieval, years
-from benchmarks.daemons import Daemon, running
+from benchmarks.daemons import LOOKS_S, running
 from benchmarks.figures import Figure, columns, short
 from benchmarks.floor import Run
 from benchmarks.ticks import ticking
-from nanomem import chat as client
 from nanomem import logs
 from nanomem.recall.found import A_PAGE, Sought
 from nanomem.spaces import OWNER, Spaces
@@ -30,9 +29,6 @@ MOST_MS = {10_000: 20, 100_000: 300}
 """What a question may take, with so many messages."""
 LOGS = (70_000, 10_000, 10_000, 5_000, 5_000)
 """Messages in each session of the home that a daemon starts on."""
-LOOKS_S = 1.0
-"""The pause between two searches."""
-_STILL_READ = "[not everything was searched"
 
 
 async def measure(folder: Path, run: Run) -> list[Figure]:
@@ -128,19 +124,10 @@ async def _started(folder: Path) -> Start:
         await daemon.ask("hello")
         start.answered = time.monotonic() - daemon.began
         async with ticking(daemon.home.socket) as start.lags:
-            await _until_all_is_found(daemon)
+            await daemon.all_found()
             start.all_found = time.monotonic() - daemon.began
             await asyncio.sleep(LOOKS_S)
     return start
-
-
-async def _until_all_is_found(daemon: Daemon) -> None:
-    """Looks seldom: a search takes in what it can itself."""
-    asked = {"what": "search", "argument": "hello", "space": OWNER}
-    while True:
-        if _STILL_READ not in str(await client.control(daemon.home.socket, "memory", asked)):
-            return
-        await asyncio.sleep(LOOKS_S)
 
 
 async def of_a_file(folder: Path, path: Path) -> dict[str, Any]:
