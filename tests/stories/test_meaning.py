@@ -21,7 +21,8 @@ from nanomem.messages import Sender
 from nanomem.ports import Embedded, Embedder, Occasion, Origin, Reminder
 from nanomem.recall.found import Sought
 from nanomem.records import Metadata, UserMessage
-from nanomem.settings_schema import Memory, Provider, Secret, Settings
+from nanomem.secret import Secret
+from nanomem.settings_schema import Memory, Provider, Settings
 from nanomem.spaces import Space
 from nanomem.stores.recall_index import SqliteRecallIndex
 from nanomem.stores.session_log import JsonlSessionLog
