@@ -32,7 +32,7 @@ from nanomem.models.frames import (
 )
 from nanomem.ports import Embedded
 
-IDLE_S = 900.0
+IDLE_S = 600.0
 """So long it is kept without a call: its 200 MB are worth more than the 3 s that the next call then waits."""
 GROWN_BYTES = 500_000_000
 """More than it has after thousands of calls: something in it leaks."""
