@@ -60,7 +60,7 @@ async def _ask(daemon: Daemon) -> None:
 
 
 def _end_what_is_idle(daemon: Daemon) -> None:
-    """As the daemon does when nobody has asked a model for `litellm_process.IDLE_S`, which nobody would wait for here."""
+    """As the daemon does itself after `litellm_process.IDLE_S`, which nobody would wait for here."""
     for pid in machine.tree(daemon.pid):
         if pid != daemon.pid:
             os.kill(pid, signal.SIGKILL)
