@@ -3,6 +3,7 @@
 Importing it is cheap, and so must every command's own imports be that does not talk to a model.
 """
 
+import gc
 import os
 import re
 import sys
@@ -144,6 +145,7 @@ def _secret(question: str) -> str | None:
 @app.command()
 def run(ctx: typer.Context) -> int:
     """Serve all enabled channels until stopped."""
+    gc.disable()  # what a start makes stays: a tenth of it would be looking through that
     interactive = sys.stdin.isatty() and not ctx.obj.settings().channels.telegram.enabled
     home, settings = ctx.obj.ready(quiet=interactive)
     from nanomem.models.litellm_process import LitellmProcess

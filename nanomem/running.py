@@ -4,6 +4,7 @@ Where a daemon runs on the home they go through its socket; where none does they
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -45,6 +46,8 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with assembled(home, settings, environ, networks=True, litellm=litellm) as daemon:
+        gc.freeze()
+        gc.enable()
         if interactive:
             menu = daemon.loop.commands.menu
             await daemon.serve(
