@@ -46,7 +46,6 @@ from nanomem.memory.writer import MemoryWriter
 from nanomem.models.frames import Reach
 from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from nanomem.models.local_embedding import LOCAL, LocalEmbedder, folder_of, trouble
-from nanomem.models.offline import OfflineModel
 from nanomem.models.tokens import O200kTokenizer
 from nanomem.ports import Clock, Diary, Embedder, Meter, Model, Purpose, Skills
 from nanomem.settings import Settings, zone
@@ -287,6 +286,8 @@ def _when(settings: Settings) -> When:
 
 def _model(ground: Ground, name: str) -> Model:
     if name == "offline":
+        from nanomem.models.offline import OfflineModel
+
         return OfflineModel()
     timeout_s = ground.settings.agents.defaults.request_timeout_s
     return ApartModel(name, _providers(ground.settings, ground.environ), ground.litellm, timeout_s=timeout_s)

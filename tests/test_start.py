@@ -13,6 +13,7 @@ LATER = {
     "for the first question": {"jinja2", "litellm", "tiktoken", "yaml"},
     "for a tool": {"bs4", "detect_secrets", "markdownify", "stdnum"},
     "for the memory's versions": {"dulwich"},
+    "for the first answer": {"telegramify_markdown"},
     "for a terminal": {"prompt_toolkit"},
     "where it is switched on": {"model2vec", "numpy"},
     "never, by us": {"attr", "click", "pydantic", "pygments", "rich"},

@@ -669,8 +669,19 @@ async def test_the_menu_is_registered(telegram: TelegramServer, open_channel: An
     assert [one["command"] for one in telegram.commands()] == ["new", "dream_log"]
     telegram.fail_next("setMyCommands", 400)
     async with running(open_channel(commands=commands), disk):
-        await telegram.wait_for(lambda: len(telegram.calls_of("getUpdates")) == 2)
+        await telegram.wait_for(lambda: len(telegram.calls_of("getUpdates")) == 4)
     assert [entry["event"] for entry in logs] == ["telegram.no_menu"]
+
+
+async def test_what_waits_is_taken_before_the_menu_is_seen_to(
+    telegram: TelegramServer, open_channel: Any, disk: Disk
+) -> None:
+    """Nobody's message waits for a menu; afterwards the bot polls as ever."""
+    telegram.say("Hello")
+    async with running(open_channel(commands=[("new", "start afresh")]), disk):
+        await telegram.wait_for(lambda: disk.texts == ["Hello"] and telegram.polling)
+    methods = [call.method for call in telegram.calls]
+    assert methods.index("getUpdates") < methods.index("setMyCommands")
 
 
 # Showing

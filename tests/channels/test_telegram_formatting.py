@@ -183,3 +183,9 @@ def test_what_formatting_would_lose_is_shown_as_it_is() -> None:
     assert formatted("See below.\n\n[1]: https://example.org") == ("See below.\n\n[1]: https://example.org", [])
     table = "| a |\n|---|\n| [x](https://example.org) |"
     assert formatted(table) == (table, [])
+
+
+def test_a_single_sign_is_shown_as_it_is() -> None:
+    """Nothing is loaded to format a placeholder, and a dash does not become a list."""
+    for sign in ("…", "-", "#", "*"):
+        assert formatted(sign) == (sign, [])

@@ -4,6 +4,7 @@ The offset that Telegram is told comes only from the taker's disk: an update is 
 it was taken. Knows nothing of HTTP, models or turns.
 """
 
+import asyncio
 import hashlib
 import json
 import random
@@ -16,7 +17,7 @@ from typing import NoReturn
 import structlog
 
 from nanomem.channels.telegram import updates
-from nanomem.channels.telegram.formatting import parts
+from nanomem.channels.telegram.formatting import formatted, parts
 from nanomem.channels.telegram.updates import Broken, GroupPolicy, Me
 from nanomem.channels.telegram.wire import Moved, Wire
 from nanomem.errors import CannotStore, Gone, NanomemError, Refused, TryLater
@@ -67,6 +68,7 @@ class TelegramChannel:
         self._on_migration = on_migration
         self._albums: deque[str] = deque(maxlen=100)
         self._me: Me | None = None
+        self._settled = False
         self.error: str | None = None
         self._failures = 0
 
@@ -122,12 +124,11 @@ class TelegramChannel:
     async def _poll(self, taker: Taker) -> NoReturn:
         if self._me is None:
             self._me = await self._wire.connect()
-            await self._register()
         offset = await taker.offset(self.name)
         while True:
             began = self._clock.monotonic()
-            probing = self.error is not None
-            batch = await self._wire.updates(offset, _PROBE_S if probing else _POLL_S)
+            settled, probing = self._settled, self.error is not None
+            batch = await self._wire.updates(offset, (_PROBE_S if probing else _POLL_S) if settled else 0)
             numbers = [found for found in map(updates.number, batch) if found is not None]
             following = numbers[-1] + 1 if numbers else offset
             if batch:
@@ -135,9 +136,17 @@ class TelegramChannel:
             self.error = None
             if batch or not probing:
                 self._failures = 0
-            if following == offset and not probing and self._clock.monotonic() - began < 1:
+            if following == offset and settled and not probing and self._clock.monotonic() - began < 1:
                 await self._clock.sleep(1)  # a server that answers at once with nothing new
             offset = following
+            if not settled:
+                await self._settle()
+
+    async def _settle(self) -> None:
+        """Once what waited is taken: sees to the menu, and loads what formats the answers."""
+        self._settled = True
+        await self._register()
+        await asyncio.to_thread(formatted, "*warm*")
 
     async def _register(self) -> None:
         try:

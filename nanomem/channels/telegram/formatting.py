@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from telegramify_markdown import RenderConfig, convert, utf16_len
-
 LIMIT = 4096
 """UTF-16 units in one message: https://core.telegram.org/bots/api#sendmessage"""
 EMPTY = "(empty answer)"
@@ -33,7 +31,7 @@ def parts(text: str) -> list[str]:
     Never empty. Each part has at most 4,096 UTF-16 units.
     """
     text = sendable(text)
-    if utf16_len(text) <= LIMIT:
+    if _units(text) <= LIMIT:
         return [text]
     return [part.strip("\n").rstrip() for part in _packed(_blocks(text), LIMIT) if _is_visible(part)]
 
@@ -41,8 +39,10 @@ def parts(text: str) -> list[str]:
 def formatted(part: str) -> tuple[str, list[dict[str, Any]]]:
     """The text to show and its entities as the Bot API has them; as it is, where formatting would lose any of it."""
     part = sendable(part)
+    if len(part) == 1:
+        return part, []
     text, entities = _converted(part)
-    if utf16_len(text) > LIMIT or not _is_visible(text) or _is_lossy(part, text, entities):
+    if _units(text) > LIMIT or not _is_visible(text) or _is_lossy(part, text, entities):
         return part, []
     return text, entities
 
@@ -53,11 +53,17 @@ def sendable(text: str) -> str:
     return text if _is_visible(text) else EMPTY
 
 
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def _is_visible(text: str) -> bool:
     return any(not (char.isspace() or unicodedata.category(char) in ("Cc", "Cf")) for char in text)
 
 
 def _converted(part: str) -> tuple[str, list[dict[str, Any]]]:
+    from telegramify_markdown import RenderConfig, convert  # 25 modules, which no placeholder waits for
+
     style = RenderConfig.isolated()
     style.cite_expandable = False
     symbols = style.markdown_symbol
@@ -83,11 +89,11 @@ def _blocks(text: str) -> Iterator[str]:
     for block in _FENCED.finditer(text):
         yield from _pieces(text[done : block.start()])
         done = block.end()
-        if utf16_len(block[0]) <= LIMIT:
+        if _units(block[0]) <= LIMIT:
             yield block[0]
             continue
         opening, closing = f"\n{block['opening']}\n", f"\n{block['fence']}"
-        room = LIMIT - utf16_len(opening + closing)
+        room = LIMIT - _units(opening + closing)
         for code in _packed(_pieces(block["code"], room), room):
             yield opening + code.strip("\n") + closing
     yield from _pieces(text[done:])
@@ -96,7 +102,7 @@ def _blocks(text: str) -> Iterator[str]:
 def _pieces(text: str, room: int = LIMIT, borders: Sequence[re.Pattern[str]] = _BORDERS) -> Iterator[str]:
     """Paragraphs; the lines of one that does not fit, the words of such a line, and at last pieces of a word."""
     for piece in borders[0].split(text):
-        if utf16_len(piece) <= room:
+        if _units(piece) <= room:
             yield piece
         elif borders[1:]:
             yield from _pieces(piece, room, borders[1:])
@@ -109,7 +115,7 @@ def _packed(pieces: Iterable[str], room: int) -> Iterator[str]:
     """As many pieces in each text as there is room for."""
     packed, size = "", 0
     for piece in pieces:
-        more = utf16_len(piece)
+        more = _units(piece)
         if size + more > room:
             yield packed
             packed, size = "", 0
