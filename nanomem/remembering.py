@@ -5,7 +5,7 @@ Pure: makes the wish and reads the receipt; asking the memory is the caller's.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nanomem.errors import Refused
@@ -67,21 +67,28 @@ def with_fact(files: MemoryFiles, fact: str) -> MemoryFiles:
 
 
 def _with_item(text: str, item: str) -> str:
-    """Under the heading where there is one, else behind the last list of the file."""
+    """In the first place where it changes nothing else; the beginning of the file is always one."""
     lines = text.splitlines()
+    wanted = sorted([*facts(text), *facts(item)])
+    ways = map(_joined, _ways(lines, item))
+    return next((way for way in ways if sorted(facts(way)) == wanted), _joined([item, "", *lines]))
+
+
+def _ways(lines: list[str], item: str) -> Iterator[list[str]]:
+    """Under the heading where there is one, else behind the last list of the file."""
     is_open = _open_lines(lines)
     first, end = _section(lines, is_open)
     for at in range(first, end):
         if first and is_open[at] and _PLACEHOLDER.match(lines[at]):
-            return _joined([*lines[:at], item, *lines[at + 1 :]])
+            yield [*lines[:at], item, *lines[at + 1 :]]
     items = [at for at in range(first, end) if is_open[at] and _ITEM.match(lines[at])]
     if items:
         at = _end_of_block(lines, is_open, items[-1], end)
-        return _joined([*lines[:at], item, *lines[at:]])
+        yield [*lines[:at], item, *lines[at:]]
     at = _end_of_text(lines, is_open, first, end)
     before = ["", item] if at and lines[at - 1].strip() else [item]
     after = ["", *lines[at:]] if at < len(lines) and lines[at].strip() else lines[at:]
-    return _joined([*lines[:at], *before, *after])
+    yield [*lines[:at], *before, *after]
 
 
 def _open_lines(lines: list[str]) -> list[bool]:

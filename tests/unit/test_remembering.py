@@ -41,10 +41,13 @@ def added(memory: str, fact: str = "Likes tea") -> str:
         ("## To keep in mind\n## Next\n\n- x\n", "## To keep in mind\n\n- Likes tea\n\n## Next\n\n- x\n"),
         ("```\n## To keep in mind\n```\n\n- one\n", "```\n## To keep in mind\n```\n\n- one\n- Likes tea\n"),
         ("## To keep in mind\n\n(to be filled)\n\n# A\n\n- a\n", "## To keep in mind\n\n- Likes tea\n\n# A\n\n- a\n"),
+        ("``` <!-- open\n- x\n<!-- c -->\n", "- Likes tea\n\n``` <!-- open\n- x\n<!-- c -->\n"),
+        ("## To keep in mind\nWords\n(to be filled)\n", "## To keep in mind\nWords\n(to be filled)\n\n- Likes tea\n"),
     ],
 )
 def test_where_it_goes(before: str, after: str) -> None:
-    """Under the heading of the template, in place of its placeholder, or behind the last list; in no code or table."""
+    """Under the heading of the template, in place of its placeholder, or behind the last list; in no code or table,
+    and never so that something else becomes another fact."""
     assert added(before) == after
 
 
