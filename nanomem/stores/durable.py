@@ -37,7 +37,8 @@ async def finished(work: Callable[..., T], *arguments: Any) -> T:
 def append(path: Path, data: bytes, header: bytes = b"") -> None:
     """Adds whole lines to a file and syncs them; a new file begins with `header`.
 
-    A torn last line is ended first, so that it stays and spoils nothing. Raises CannotStore, Stop.
+    A torn last line is ended first, so that it stays and spoils nothing; as it may be the header, that comes again.
+    Raises CannotStore, Stop.
     """
     try:
         new = not path.exists()
@@ -50,7 +51,7 @@ def append(path: Path, data: bytes, header: bytes = b"") -> None:
         if size == 0:
             data = header + data
         elif os.pread(fd, 1, size - 1) != b"\n":
-            data = b"\n" + data
+            data = b"\n" + header + data
         _write_or_take_back(fd, path, size, data)
         sync(fd, path)
     finally:

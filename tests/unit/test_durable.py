@@ -48,6 +48,15 @@ def test_a_torn_line_is_ended_and_stays(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\nto\ntwo\n"
 
 
+def test_behind_a_torn_line_the_header_comes_again(tmp_path: Path) -> None:
+    """Else a file whose first write was cut short would never have one."""
+    path = tmp_path / "log"
+    path.write_bytes(b"he")
+    durable.append(path, b"one\n", header=b"head\n")
+    durable.append(path, b"two\n", header=b"head\n")
+    assert path.read_bytes() == b"he\nhead\none\ntwo\n"
+
+
 lines = st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"") + b"\n"), max_size=4).map(b"".join)
 
 
