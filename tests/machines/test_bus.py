@@ -23,7 +23,8 @@ ADDRESSES = ["one:1", "one:2:5", "two:1"]
 ATTEMPTS = 3
 ROOM = 60
 addresses = st.sampled_from(ADDRESSES)
-texts = st.lists(st.sampled_from(["hello", "x" * 50, "/retry", "/now"]), min_size=1, max_size=4)
+moods = st.sampled_from(["well", "well", "well", "nobody there", "stopped", "stopped"])
+texts = st.lists(st.sampled_from(["hello", "again", "x" * 50, "/retry", "/now"]), min_size=2, max_size=6)
 
 
 def kind(message: Inbound) -> Kind:
@@ -104,8 +105,8 @@ class BusMachine(Machine):
     def __init__(self) -> None:
         super().__init__()
         self.kept = Kept()
-        self.number = self.life = 0
-        self.doomed: float | None = None
+        self.number = self.answered = self.life = 0
+        self.doomed, self.share = -1, 1.0
         self.home = self.folder / "0"
         self.run(self.begin(CHANNELS))
 
@@ -137,44 +138,45 @@ class BusMachine(Machine):
 
         self.write(self.bus.take(channel, updates, self.number), change)
 
-    @rule(old=addresses, new=st.sampled_from(["one:-9", "two:-9"]))
-    def is_renamed(self, old: str, new: str) -> None:
-        """A chat has another address from now on."""
-        self.write(self.inbox.alias(old, new), lambda kept: kept.aliases.update({new: old}))
-
-    @rule(address=addresses)
-    def arrives(self, address: str) -> None:
-        """Somebody is there again."""
+    @rule(address=addresses, new=st.sampled_from(["one:-9", "two:-9"]))
+    def arrives(self, address: str, new: str) -> None:
+        """Somebody is there again, and the chat has another address from now on."""
         self.bus.arrived(address)
+        self.write(self.inbox.alias(address, new), lambda kept: kept.aliases.update({new: address}))
 
     # --- what is done
 
-    @rule()
-    def is_begun(self) -> None:
+    @rule(steps=st.lists(st.tuples(st.integers(0, 2), moods), min_size=2, max_size=12))
+    def works(self, steps: Sequence[tuple[int, str]]) -> None:
+        """What can be begun is, and then one of the workers takes his next step; and again."""
+        for which, mood in steps:
+            self.begin_all()
+            if self.urgent:
+                self.reply(self.urgent.pop(0), mood != "nobody there")
+            elif self.workers:
+                worker = [*self.workers.values()][which % len(self.workers)]
+                self.go_on(worker, mood != "nobody there", mood == "stopped")
+
+    def begin_all(self) -> None:
         """A lane that has work gets a worker; an urgent command is replied to at once."""
-        work = self.run(self.ready())
-        if isinstance(work, Lane):
-            assert work.address not in self.workers, "a lane is given out once"
-            assert work is self.bus.lane(work.address)
-            self.workers[work.address] = Worker(work)
-        elif work is not None:
-            assert work.message.text == "/now" and work.turn is None
-            self.urgent.append(work)
+        while work := self.run(self.ready()):
+            if isinstance(work, Lane):
+                assert work.address not in self.workers, "a lane is given out once"
+                assert work is self.bus.lane(work.address)
+                self.workers[work.address] = Worker(work)
+            else:
+                assert work.message.text == "/now" and work.turn is None
+                self.urgent.append(work)
 
-    @precondition(lambda self: self.urgent)
-    @rule(is_there=st.booleans())
-    def replies(self, is_there: bool) -> None:
+    def reply(self, row: Queued, is_there: bool) -> None:
         """To an urgent command."""
-        row = self.urgent.pop(0)
-        lane = self.bus.lane(row.message.address)
-        if self.settle(row.message.address, f"{row.message.address}#{row.message.id}", [row], None):
-            self.send(lane, f"{row.message.address}#{row.message.id}", is_there)
+        address, id = row.message.address, f"{row.message.address}#{row.message.id}"
+        lane = self.bus.lane(address)
+        if self.settle(address, id, [row], None):
+            self.send(lane, id, is_there)
 
-    @precondition(lambda self: self.workers)
-    @rule(which=st.integers(0, 2), is_there=st.booleans(), is_stopped=st.booleans())
-    def goes_on(self, which: int, is_there: bool, is_stopped: bool) -> None:
-        """A worker takes his next step."""
-        worker = [*self.workers.values()][which % len(self.workers)]
+    def go_on(self, worker: Worker, is_there: bool, is_stopped: bool) -> None:
+        """A worker's next step."""
         if not worker.batch:
             self.look(worker, is_there)
         elif not worker.turn:
@@ -232,15 +234,17 @@ class BusMachine(Machine):
 
     # --- what happens to the process
 
-    @rule(share=st.floats(0, 1))
-    def will_die(self, share: float) -> None:
-        """Amid the next write: as much of it is on disk as this says."""
-        self.doomed = share
-
-    @rule(channels=st.sampled_from([CHANNELS, ["one"]]))
-    def crashes(self, channels: Sequence[str]) -> None:
-        """Between two writes."""
-        self.run(self.rise_again(self.files(), channels))
+    @rule(
+        at=st.sampled_from([0, 0, 0, 1, 2, 3, 5, 8]),
+        share=st.floats(0, 1),
+        channels=st.sampled_from([CHANNELS, ["one"]]),
+    )
+    def dies(self, at: int, share: float, channels: Sequence[str]) -> None:
+        """Now, between two writes; or amid one of the next: as much of it is on disk as this says."""
+        if at:
+            self.doomed, self.share = at, share
+        else:
+            self.run(self.rise_again(self.files(), channels))
 
     @rule(channels=st.sampled_from([CHANNELS, ["one"]]))
     def stops(self, channels: Sequence[str]) -> None:
@@ -260,19 +264,17 @@ class BusMachine(Machine):
         self.run(self.database.close())
         self.run(self.begin(channels))
 
+    @precondition(lambda self: self.number > self.answered + 12)
     @rule()
     def answers_all(self) -> None:
         """Everybody is there, and nothing happens to the process: in the end nothing waits, and the order was kept."""
-        self.doomed = None
+        self.doomed = -1
         self.run(self.rise_again(self.files(), CHANNELS))
-        for _ in range(1_000):
-            self.is_begun()
-            if self.urgent:
-                self.replies(True)
-            elif self.workers:
-                self.goes_on(0, True, False)
-            else:
-                break
+        self.begin_all()
+        while self.urgent or self.workers:
+            self.works([(0, "well")])
+            self.begin_all()
+        self.answered = self.number
         assert not self.kept.rows and not [o for o in self.kept.sending.values() if o.text is not None]
         assert self.kept.done == self.kept.order
 
@@ -306,13 +308,13 @@ class BusMachine(Machine):
 
     def write(self, work: Coroutine[Any, Any, object], change: Callable[[Kept], object]) -> bool:
         """Does it; False if the process died over it. Then the change is there or not, as a whole."""
-        share, self.doomed = self.doomed, None
+        self.doomed -= 1
         before, files = deepcopy(self.kept), self.files()
         self.run(work)
         change(self.kept)
-        if share is None:
+        if self.doomed:
             return True
-        self.run(self.rise_again(torn(files, self.files(), share), self.channels))
+        self.run(self.rise_again(torn(files, self.files(), self.share), self.channels))
         found = self.run(told_by(self.inbox))
         assert found in (before.told, self.kept.told)
         if found == before.told:

@@ -74,6 +74,16 @@ class WriterMachine(Machine):
         self.changes(lambda: self.change(remembered(fact, {"Id": fact})), {*self.known, (MEMORY, fact)}, dies)
 
     @rule(dies=deaths)
+    def is_asked_again(self, dies: int) -> None:
+        """What a person took out since does not come back when the same wish is made once more."""
+        fact = self.new_fact()
+        wish = remembered(fact, {"Id": fact})
+        self.changes(lambda: self.change(wish), {*self.known, (MEMORY, fact)}, dies)
+        self.save(MEMORY, [line for line in self.lines(MEMORY) if bare(line) != fact])
+        self.known -= {(MEMORY, fact)}
+        self.changes(lambda: self.change(wish), self.known, dies)
+
+    @rule(dies=deaths)
     def remember_at_once(self, dies: int) -> None:
         """Two facts, and somebody reads."""
         one, two = self.new_fact(), self.new_fact()
