@@ -377,4 +377,4 @@ def torn(before: dict[str, bytes], after: dict[str, bytes], share: float) -> dic
 
 def test_the_bus() -> None:
     """A sample, the same each time in the build."""
-    play(BusMachine, 25, 40)
+    play(BusMachine, 15, 30)

@@ -108,4 +108,4 @@ def edited(files: MemoryFiles, wanted: Sequence[tuple[str, float, str | None]]) 
 
 def test_the_ledger() -> None:
     """A sample, the same each time in the build."""
-    play(LedgerMachine, 60, 15)
+    play(LedgerMachine, 40, 15)
