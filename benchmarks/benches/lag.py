@@ -12,10 +12,10 @@ from benchmarks.ticks import ticking
 from tests.emulators import Answer, OpenAIServer, TelegramServer
 
 NAME = "lag"
-LONGEST_S = 180.0
+LONGEST_S = 300.0
 
 STREAMS = 10
-PIECES = 400
+PIECES = 200
 PIECE_DELAY_S = 0.01
 WORDS = "The train to Hamburg leaves at ten from platform seven and arrives a little before one ."
 

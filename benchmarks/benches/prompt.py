@@ -32,7 +32,7 @@ async def measure(folder: Path, run: Run) -> list[Figure]:
         (folder / name).mkdir()
     figures = await _of_a_new_chat(folder / "new", 3 if run.quick else TURNS)
     figures += await _of_a_talk(folder / "talk", 3 if run.quick else 2 * TURNS)
-    return figures + await _waiting(folder / "waiting", 3 if run.quick else 2 * TURNS)
+    return figures + await _waiting(folder / "waiting", 3 if run.quick else TURNS)
 
 
 async def _of_a_new_chat(folder: Path, turns: int) -> list[Figure]:
