@@ -48,7 +48,7 @@ class Figure:
         return self.p50 / self.floor if self.floor else None
 
     def summary(self) -> dict[str, Any]:
-        """For programs."""
+        """For programs; `values` in the order in which they were measured."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -63,6 +63,7 @@ class Figure:
             "missed": not all(met for _, _, met in self.targets),
             "floor": self.floor,
             "times_the_floor": self.times_the_floor,
+            "values": list(self.values),
         }
 
 
