@@ -19,8 +19,8 @@ async def say_all(telegram: TelegramServer, numbers: range, at_once: bool) -> fl
         for number in numbers:
             telegram.say(f"This is message {number}.", chat=chat)
             if not at_once:
-                await telegram.wait_for(partial(_has_answer, telegram, chat, number), timeout=60)
-        await telegram.wait_for(partial(_has_answer, telegram, chat, numbers[-1]), timeout=60)
+                await telegram.wait_for(partial(_has_answer, telegram, chat, number), timeout=180)
+        await telegram.wait_for(partial(_has_answer, telegram, chat, numbers[-1]), timeout=180)
 
     began = time.monotonic()
     await asyncio.gather(*(converse(chat) for chat in range(1, CHATS + 1)))

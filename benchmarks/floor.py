@@ -75,7 +75,7 @@ async def measured(folder: Path, quick: bool) -> Floor:
         async with TelegramServer() as telegram, InstantModel() as model:
             telegram.say("hello", chat=1)
             async with least(folder, telegram, model) as (child, began):
-                await telegram.wait_for(lambda: "Done." in telegram.visible(1), timeout=60)
+                await telegram.wait_for(lambda: "Done." in telegram.visible(1), timeout=180)
                 took.answer_s.append(time.monotonic() - began)
                 took.placeholder_s.append(telegram.messages(1)[0].sent_at - began)
                 if start == starts - 1:
@@ -123,7 +123,7 @@ async def said(telegram: TelegramServer, model: InstantModel, chat: int) -> floa
     """One turn at Telegram; seconds from what is said to the answer in the chat, less those of the model."""
     before, model_s, began = len(telegram.messages(chat)), model.own_s, time.monotonic()
     telegram.say("hello", chat=chat)
-    await telegram.wait_for(lambda: telegram.visible(chat)[before:] == ["Done."], timeout=60)
+    await telegram.wait_for(lambda: telegram.visible(chat)[before:] == ["Done."], timeout=180)
     return time.monotonic() - began - (model.own_s - model_s)
 
 

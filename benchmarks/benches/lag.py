@@ -51,7 +51,7 @@ async def measure(folder: Path, run: Run) -> list[Figure]:
 async def _answered(telegram: TelegramServer, chat: int, whole: str) -> None:
     before = len(telegram.messages(chat))
     telegram.say("hello", chat=chat)
-    await telegram.wait_for(partial(_stands, telegram, chat, before, whole.strip()), timeout=60)
+    await telegram.wait_for(partial(_stands, telegram, chat, before, whole.strip()), timeout=180)
 
 
 def _stands(telegram: TelegramServer, chat: int, before: int, text: str) -> bool:

@@ -99,7 +99,7 @@ async def _telegram(folder: Path, times: int, floor: Floor) -> list[Figure]:
                 telegram.say("hello", chat=2)
                 second = await telegram.wait_for(lambda: telegram.messages(2), timeout=30)
                 fresh.append(second[0].sent_at - said)
-                await telegram.wait_for(lambda: "Done." in telegram.visible(1), timeout=60)
+                await telegram.wait_for(lambda: "Done." in telegram.visible(1), timeout=180)
                 answer.append(time.monotonic() - daemon.began)
     placed, answered = median(floor.placeholder_s), median(floor.answer_s)
     above = [whole - own for whole, own in zip(answer, library, strict=True)]
