@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import json
 import pkgutil
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     found: dict[str, list[Figure]] = {}
     wanted = asked.names or [name for name, one in all_of_them.items() if asked.all or one.LONGEST_S <= A_WHILE_S]
     run = Run(asked.quick, asked.turns)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no daemon is left behind
     for name in wanted:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
