@@ -77,6 +77,7 @@ async def _of_a_talk(folder: Path, turns: int) -> list[Figure]:
     return [
         Figure(f"{name}: not the same as in the request before", "kB", [new / 1000], at_most=150),
         Figure(f"{name}: said and answered", "kB", [talk.said / 1000]),
+        Figure(f"{name}: not the same, beyond what was said", "kB", [max(0.0, (new - talk.said) / 1000)]),
         Figure(f"{name}: consolidations", "times", [len(talk.consolidations)]),
         Figure(f"{name}: prefix changed", "times", [changes], at_most=len(talk.consolidations)),
     ]
