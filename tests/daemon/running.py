@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from proofs import invariants
 from tests.emulators import OpenAIServer, TelegramServer
 from tests.emulators.openai import rough_count
 from tests.guard import sitecustomize as guard
@@ -29,24 +30,28 @@ OWNER = 42
 OTHERS = (7, 8, 9, *range(100, 120))
 PLACEHOLDER = "…"
 REPLIES = ("Welcome", "New session started.", "Stopped.", "Nothing ", "/new: ", "Model: ", "Unknown command ")
-GIVEN_UP_S = 40.0
+GIVEN_UP_S = 90.0
 
 Json = dict[str, Any]
 
 
 class DaemonProcess:
-    """One life of `nanomem run`. `log` holds its events, `lines` all it wrote to stderr."""
+    """One life of `nanomem run`, `under` another program perhaps.
 
-    def __init__(self, environ: Mapping[str, str], lines: list[str]) -> None:
+    `log` holds its events, `lines` all it wrote to stderr.
+    """
+
+    def __init__(self, environ: Mapping[str, str], lines: list[str], under: Sequence[str] = ()) -> None:
         self.log: list[Json] = []
         self.lines = lines
         self._environ = environ
+        self._under = under
         self._heard = asyncio.Event()
 
     async def start(self) -> Self:
         """Returns as soon as the process is there."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "nanomem", "run"),
+            *(*self._under, sys.executable, "-m", "nanomem", "run"),
             env=dict(self._environ),
             cwd=CHECKOUT,
             stdin=asyncio.subprocess.DEVNULL,
@@ -109,7 +114,7 @@ class DaemonProcess:
     async def exit_code(self, within_s: float = GIVEN_UP_S) -> int:
         """Waits for its end."""
         async with asyncio.timeout(within_s):
-            await self._listening
+            await asyncio.shield(self._listening)
             return await self._process.wait()
 
     async def stops(self) -> None:
@@ -147,7 +152,8 @@ class MadeVersion:
 class World:
     """What outlives a daemon: its home, the two networks, and all that its lives wrote to their logs.
 
-    `replies` are the beginnings of what is said outside of the conversation.
+    `replies` are the beginnings of what is said outside of the conversation. `earlier` is how many answers of a chat
+    were shown before there was this Telegram.
     """
 
     home: Path
@@ -156,6 +162,7 @@ class World:
     lines: list[str] = field(default_factory=list)
     lives: list[DaemonProcess] = field(default_factory=list)
     replies: tuple[str, ...] = REPLIES
+    earlier: Counter[int] = field(default_factory=Counter)
 
     def environ(self, **settings: str) -> dict[str, str]:
         """A whole environment; `agents__defaults__model="..."` is a setting, names in capitals are variables."""
@@ -180,10 +187,10 @@ class World:
             "PYTHONPATH": str(Path(guard.__file__).parent),
         } | {name if name.isupper() else f"NANOMEM__{name.upper()}": value for name, value in given.items() if value}
 
-    async def daemon(self, model: str = "offline", **settings: str) -> DaemonProcess:
+    async def daemon(self, model: str = "offline", under: Sequence[str] = (), **settings: str) -> DaemonProcess:
         """A new life, begun but perhaps not ready; an empty setting is left out."""
         environ = self.environ(agents__defaults__model=model, **settings)
-        self.lives.append(DaemonProcess(environ, self.lines))
+        self.lives.append(DaemonProcess(environ, self.lines, under))
         return await self.lives[-1].start()
 
     async def nanomem(self, *arguments: str, **settings: str) -> tuple[int, str, str]:
@@ -277,7 +284,8 @@ class World:
         said = self.said(key)
         ended = {record["turn"] for record in said if "end" in record}
         heard = Counter(record["content"] for record in said if record["role"] == "user" and record["turn"] in ended)
-        return not Counter(texts) - heard and self._shown(chat, topic) == [end["content"] for end in self.ends(key)]
+        ends = [end["content"] for end in self.ends(key)[self.earlier[chat] :]]
+        return not Counter(texts) - heard and invariants.fits(self._shown(chat, topic), ends)
 
     def _shown(self, chat: int, topic: int | None = None) -> list[str]:
         """The answers, without replies to commands."""
@@ -285,25 +293,21 @@ class World:
 
     def check(self, chat: int, texts: Sequence[str]) -> None:
         """The promise: each message in the log once and in order, in a turn with one end, each end shown once."""
-        key = f"telegram:{chat}"
-        said = self.said(key)
-        assert self.heard(key) == list(texts), key
-        assert [record["n"] for record in said] == list(range(1, len(said) + 1)), key
-        turns = [record["turn"] for record in said]
-        order = list(dict.fromkeys(turns))
-        assert turns == sorted(turns, key=order.index), f"{key}: a turn is torn"
-        for turn in order:
-            records = [record for record in said if record["turn"] == turn]
-            assert [("end" in record) for record in records] == [False] * (len(records) - 1) + [True], turn
-            calls = [call["id"] for record in records for call in record.get("tool_calls", ())]
-            assert sorted(r["tool_call_id"] for r in records if r["role"] == "tool") == sorted(calls), turn
-        assert self._shown(chat) == [end["content"] for end in self.ends(key)], key
+        assert invariants.conversation(*self.talk(chat, texts)) == [], chat
+
+    def talk(self, chat: int, texts: Sequence[str]) -> tuple[list[Json], Sequence[str], list[str], int]:
+        """A chat's messages in the log, what was told, the answers on its screen, and how many there were earlier."""
+        return self.said(f"telegram:{chat}"), texts, self._shown(chat), self.earlier[chat]
 
     # What the memory's files tell.
 
     def root(self, space: str = "owner") -> Path:
         """The folder of a space, named as its first chat is."""
         return self.home / "workspace" if space == "owner" else self.home / "spaces" / quote(space, safe="")
+
+    def repository(self, space: str = "owner") -> Path:
+        """Where its versions are."""
+        return self.home / "versions" / f"{quote(space, safe='')}.git"
 
     def memory(self, space: str = "owner") -> str:
         """MEMORY.md."""
@@ -320,8 +324,7 @@ class World:
 
     def git(self, *arguments: str, space: str = "owner") -> str:
         """What git says about the versions of a space."""
-        repository = self.home / "versions" / f"{quote(space, safe='')}.git"
-        command = ["git", "-C", str(repository), *arguments]
+        command = ["git", "-C", str(self.repository(space)), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done
         return done.stdout
@@ -347,27 +350,18 @@ class World:
         """The promise: each message of these sessions, which are all of the space, is in one entry or still in the
         conversation; each decision is one version at most; what people can read fits the truth; the files stand.
         """
-        entries, versions = self.entries(space), self.versions(space)
-        ids = Counter(version.trailers["Id"] for version in versions if "Id" in version.trailers)
-        assert not [id for id, times in ids.items() if times > 1]
-        assert [entry["cursor"] for entry in entries] == list(range(1, len(entries) + 1))
-        for key in keys:
-            ranges = self.ranges(key)
-            covered = [n for first, through in ranges for n in range(first, through + 1)]
-            rest = [record["n"] for record in self.said(key) if record["n"] > max(covered, default=0)]
-            assert covered + rest == [record["n"] for record in self.said(key)], key
-            assert [tuple(entry["messages"]) for entry in entries if entry["session"] == key] == ranges, key
-        assert {entry["session"] for entry in entries} <= set(keys)
-        root = self.root(space) / "memory"
-        assert (root / ".cursor").read_text() == f"{len(entries)}\n"
-        blocks = (root / "HISTORY.md").read_text().strip().split("\n\n")
-        shown = [block.partition("] ")[2].split() for block in blocks]
-        assert shown == [entry["summary"].split() for entry in entries]
+        assert self.memory_violations(keys, space) == [], space
         assert await self.nanomem("memory", "rebuild", "--space", space) == (0, "HISTORY.md fits history.jsonl.\n", "")
-        assert self.git("fsck", "--strict", "--no-dangling", space=space) == ""
-        assert self.git("rev-parse", "refs/placed", space=space) == self.git("rev-parse", "main", space=space)
-        assert self.git("show", "main:memory/MEMORY.md", space=space) == self.memory(space)
-        assert not [path for path in root.iterdir() if path.suffix in (".new", ".draft")]
+
+    def memory_violations(self, keys: Sequence[str], space: str = "owner") -> list[str]:
+        """What of it does not hold."""
+        entries, root = self.entries(space), self.root(space)
+        return [
+            *invariants.summarised({key: self.records(key) for key in keys}, entries),
+            *invariants.history(root / "memory", entries),
+            *invariants.versions(self.repository(space), root),
+            *(f"left behind: {path}" for path in (root / "memory").iterdir() if invariants.LEFTOVERS.search(path.name)),
+        ]
 
     def leaks(self) -> list[str]:
         """Where the token or the key can be read but should not; where something left this machine."""

@@ -1,0 +1,77 @@
+"""Kills the daemon just before each single write, sync, rename or removal of a scenario, and looks what is left."""
+
+import asyncio
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from proofs import tracer
+from proofs.claim import Effort, Report
+from proofs.record import Event, events
+from proofs.scenarios import BY_NAME, SCENARIOS
+from proofs.stage import Past, Played, Scenario, played, prepared
+
+NAME = "kills"
+CLAIM = "wherever it is killed, after the next start nothing is lost, torn, or done twice in silence"
+
+QUICK = ("first-start", "remember")
+QUICK_POINTS = 4
+
+
+async def prove(folder: Path, effort: Effort) -> Report:
+    """Every moment of every scenario; `quick`, some moments of a few."""
+    if reason := tracer.why_not():
+        return Report({}, skipped=reason)
+    tried: dict[str, int] = {}
+    violations: list[str] = []
+    for scenario in (BY_NAME[name] for name in QUICK) if effort.quick else SCENARIOS:
+        past = await prepared(scenario, folder / scenario.name / "past")
+        whole, seen = await run(scenario, past, folder / scenario.name / "whole")
+        violations += [f"{scenario.name}, not killed at all: {problem}" for problem in whole.violations]
+        points = sample(len(seen), effort) if effort.quick else range(1, len(seen) + 1)
+        found = await killed_at(points, scenario, past, folder / scenario.name)
+        tried[scenario.name] = len(points)
+        violations += found
+    return Report(tried, violations)
+
+
+def sample(count: int, effort: Effort) -> Sequence[int]:
+    """Moments of a run, spread over all of it."""
+    step = max(1, count // QUICK_POINTS)
+    return range(1 + random.Random(effort.seed).randrange(step), count + 1, step)
+
+
+async def killed_at(points: Sequence[int], scenario: Scenario, past: Past, folder: Path) -> list[str]:
+    """What is wrong after a kill at each of these, several tried at once."""
+    free = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def tried(n: int) -> list[str]:
+        async with free:
+            return await killed(n, scenario, past, folder / f"{n}")
+
+    return [problem for found in await asyncio.gather(*map(tried, points)) for problem in found]
+
+
+async def killed(n: int, scenario: Scenario, past: Past, folder: Path) -> list[str]:
+    """What is wrong after a kill just before event `n`; a run can be shorter than another, then it is not killed."""
+    play, seen = await run(scenario, past, folder, "--kill-at", str(n))
+    where = f"{seen[-1].call} {seen[-1].path}" if seen and seen[-1].n == n else "it was over before"
+    shutil.rmtree(folder)
+    again = f"python -m proofs.again {NAME} {scenario.name} {n}"
+    return [f"{scenario.name}, killed at {n} ({where}): {problem} [{again}]" for problem in play.violations]
+
+
+async def run(scenario: Scenario, past: Past, folder: Path, *tracing: str) -> tuple[Played, list[Event]]:
+    """One play, and what its first life has done to the home."""
+    folder.mkdir(parents=True)
+    play = await played(scenario, past, folder, *tracing, "--record", str(folder / "record"))
+    with (folder / "record").open() as lines:
+        return play, list(events(lines))
+
+
+async def again(folder: Path, name: str, n: str) -> list[str]:
+    """A single one."""
+    scenario = BY_NAME[name]
+    return await killed(int(n), scenario, await prepared(scenario, folder / "past"), folder / n)
