@@ -164,13 +164,20 @@ def files(home: Path, torn: int = 0) -> list[str]:
         if (mode := stat.S_IMODE(about.st_mode)) not in (wanted, wanted | 0o200):
             found.append(f"{name} has mode {mode:o}")
         if name.endswith(".db"):
-            with _opened(path) as database:
-                if (told := database.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
-                    found.append(f"{name}: {told}")
+            found += [f"{name}: {told}" for told in [_integrity(path)] if told != "ok"]
     broken = [path for path in home.rglob("*.jsonl") for line in _lines(path) if not _is_json(line)]
     if len(broken) > torn:
         found.append(f"broken lines in {[str(path.relative_to(home)) for path in broken]}")
     return found
+
+
+def _integrity(path: Path) -> str:
+    """What SQLite says of a database."""
+    try:
+        with _opened(path) as database:
+            return str(database.execute("PRAGMA integrity_check").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        return str(error)
 
 
 def _below(home: Path) -> Iterator[str]:

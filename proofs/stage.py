@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs import invariants
 from tests.daemon.running import OWNER, REPLIES, DaemonProcess, World, a_world
-from tests.emulators import Answer
+from tests.emulators import Answer, Fault
 
 Json = dict[str, Any]
 COMMANDS = ("Saved (", "Already known: ", "Consolidated messages ", "Learned (", "Restored version ", "Nothing to ")
@@ -100,7 +100,7 @@ class Scenario:
     before: Callable[[Visit], Awaitable[None]] = nothing
     prepare: Callable[[Path], None] | None = None
     model: str = "offline"
-    script: Callable[[], Callable[[Json], Answer]] | None = None
+    script: Callable[[], Callable[[Json], Answer | Fault]] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     also: Callable[[Visit], list[str]] = no_more
     in_an_empty_home: bool = False
