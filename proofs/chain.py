@@ -47,17 +47,18 @@ class Chain:
             await (self._strike_a_tool(life) if amid_a_tool else self._strike(life))
         life = await (await self._life()).ready()
         await self.world.until(self._is_settled, self._unsettled)
+        for chat in self.told:
+            await self.world.catches_up(*_room(chat))
         await life.stops()
 
     def violations(self) -> list[str]:
         """What does not hold though it should, once it has stopped."""
         world, found = self.world, invariants.in_flight(self.world.home)
         for chat, texts in self.told.items():
-            key = f"telegram:{chat}"
             found += invariants.conversation(*world.talk(chat, texts))
-            found += world.memory_violations([key], "owner" if chat == OWNER else key)
+            found += world.memory_violations(*_room(chat))
             if (times := world.answers(chat).count("New session started.")) < self.fresh[chat]:
-                found.append(f"{key}: {self.fresh[chat]} times /new, {times} replies")
+                found.append(f"{chat}: {self.fresh[chat]} times /new, {times} replies")
         return found + invariants.files(world.home)
 
     async def _life(self) -> DaemonProcess:
@@ -92,6 +93,11 @@ class Chain:
             for chat, texts in self.told.items()
             if not self.world.is_settled(chat, texts)
         )
+
+
+def _room(chat: int) -> tuple[list[str], str]:
+    """The sessions of the space that a chat is in, and that space: all live alone here."""
+    return [f"telegram:{chat}"], "owner" if chat == OWNER else f"telegram:{chat}"
 
 
 class Worker:

@@ -17,8 +17,13 @@ from typing import Any
 Json = dict[str, Any]
 
 FILES = ("SOUL.md", "USER.md", "memory/MEMORY.md")
-LEFTOVERS = re.compile(r"\.(draft|new|lock)$|^tmp_obj_")
-"""Names that something has only while it is being made. The daemon's own lock is no such file."""
+LEFTOVERS = re.compile(r"\.(draft|new|lock)$|/tmp_obj_[^/]*$")
+"""Names that something has only while it is being made."""
+
+
+def records(path: Path) -> list[Json]:
+    """What a file of JSON lines holds: a line that is torn, or still being written, is no record. See `files`."""
+    return [json.loads(line) for line in _lines(path) if line.strip() and _is_json(line)]
 
 
 def conversation(said: Sequence[Json], heard: Sequence[str], shown: Sequence[str], earlier: int = 0) -> list[str]:
@@ -60,7 +65,7 @@ def fits(shown: Sequence[str], ends: Sequence[str]) -> bool:
     return next(parts, None) is None
 
 
-def summarised(records: Mapping[str, Sequence[Json]], entries: Sequence[Json]) -> list[str]:
+def summarised(logs: Mapping[str, Sequence[Json]], entries: Sequence[Json]) -> list[str]:
     """The sessions of a space, which are all of it, and its history.
 
     Each message is in one entry or in what follows the last; each decision is carried out, once and in order.
@@ -68,9 +73,9 @@ def summarised(records: Mapping[str, Sequence[Json]], entries: Sequence[Json]) -
     found = []
     if [entry["cursor"] for entry in entries] != list(range(1, len(entries) + 1)):
         found.append(f"the entries have the numbers {[entry['cursor'] for entry in entries]}")
-    if strangers := {entry["session"] for entry in entries} - set(records):
+    if strangers := {entry["session"] for entry in entries} - set(logs):
         found.append(f"there are entries about {strangers}")
-    for key, log in records.items():
+    for key, log in logs.items():
         decided = {record["id"]: (record["from"], record["through"]) for record in log if _is(record, "consolidating")}
         done = [record["id"] for record in log if _is(record, "consolidated")]
         if done != list(decided):
@@ -92,7 +97,8 @@ def history(memory: Path, entries: Sequence[Json]) -> list[str]:
         found.append(f".cursor is {cursor}, there are {len(entries)} entries")
     if (cursor := _number(memory / ".dream_cursor") or 0) > len(entries):
         found.append(f".dream_cursor is {cursor}, there are {len(entries)} entries")
-    blocks = (memory / "HISTORY.md").read_text().strip().split("\n\n")
+    view = memory / "HISTORY.md"
+    blocks = (view.read_text() if view.exists() else "").strip().split("\n\n")
     if (shown := [block.partition("] ")[2].split() for block in blocks if block]) != [
         entry["summary"].split() for entry in entries
     ]:
@@ -154,7 +160,9 @@ def files(home: Path, torn: int = 0) -> list[str]:
 
     Nobody else may read them, but what a tool has made in a workspace is as the tool made it.
     """
-    found = [f"left behind: {path}" for path in _below(home) if LEFTOVERS.search(path) and path != "state/lock"]
+    found = [
+        f"left behind: {path}" for path in _below(home) if LEFTOVERS.search(path) and not _is_taken_next(home / path)
+    ]
     for name in _below(home):
         path = home / name
         about = path.lstat()
@@ -169,6 +177,11 @@ def files(home: Path, torn: int = 0) -> list[str]:
     if len(broken) > torn:
         found.append(f"broken lines in {[str(path.relative_to(home)) for path in broken]}")
     return found
+
+
+def _is_taken_next(path: Path) -> bool:
+    """Whether it is a lock on a ref that says it is ours: whoever writes that ref next takes it away."""
+    return path.is_symlink() and os.readlink(path) == "nanomem" and path.suffix == ".lock"
 
 
 def _integrity(path: Path) -> str:

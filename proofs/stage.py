@@ -65,17 +65,26 @@ class Visit:
     def is_settled(self) -> bool:
         return all(self.world.is_settled(chat, texts) for chat, texts in self.told.items())
 
+    async def catches_up(self) -> None:
+        """A life that follows a death puts right what people read as soon as it has time for it; it is given some."""
+        assert self.life
+        await self.life.ready()
+        await self.world.catches_up(self._keys())
+
     def violations(self) -> list[str]:
         """What does not hold though it should, now that nothing is under way."""
         world, found = self.world, []
         for chat, texts in self.told.items():
             found += invariants.conversation(*world.talk(chat, texts))
-        found += world.memory_violations([f"telegram:{chat}" for chat in self.told])
+        found += world.memory_violations(self._keys())
         texts = [(world.root() / name).read_text() for name in invariants.FILES]
         lines = [line for version in world.versions() for line in version.lines]
         found += invariants.facts(self.facts, texts, lines)
         found += invariants.in_flight(world.home)
         return found + invariants.files(world.home)
+
+    def _keys(self) -> list[str]:
+        return [f"telegram:{chat}" for chat in self.told]
 
 
 async def nothing(visit: Visit) -> None:
@@ -168,13 +177,15 @@ async def played(scenario: Scenario, past: Past, folder: Path, *tracing: str) ->
                 await acting
             finally:
                 acting.cancel()
+            if visit.life is not first:
+                await visit.catches_up()
             visit.life.terminate()
             ended = await visit.life.exit_code()
             code = await first.exit_code()
             if ended:
                 visit.life = await _life(scenario, world)
                 await world.until(visit.is_settled, str, "all answered")
-                await visit.life.ready()
+                await visit.catches_up()
                 await visit.life.stops()
             found = visit.violations() + scenario.also(visit)
     except (AssertionError, TimeoutError) as error:

@@ -261,10 +261,9 @@ class World:
         return next(self.home.glob(f"**/sessions/{quote(key, safe='')}.jsonl"), None)
 
     def records(self, key: str = f"telegram:{OWNER}") -> list[Json]:
-        """All records of a session; a line that is still being written is no record yet."""
+        """All records of a session."""
         path = self.log_of(key)
-        lines = path.read_bytes().splitlines(keepends=True) if path else []
-        return [json.loads(line) for line in lines if line.endswith(b"\n") and line.strip()]
+        return invariants.records(path) if path else []
 
     def said(self, key: str = f"telegram:{OWNER}") -> list[Json]:
         """The messages among them."""
@@ -320,7 +319,7 @@ class World:
     def entries(self, space: str = "owner") -> list[Json]:
         """The lines of history.jsonl."""
         path = self.root(space) / "memory" / "history.jsonl"
-        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        return invariants.records(path) if path.exists() else []
 
     def git(self, *arguments: str, space: str = "owner") -> str:
         """What git says about the versions of a space."""
@@ -352,6 +351,13 @@ class World:
         """
         assert self.memory_violations(keys, space) == [], space
         assert await self.nanomem("memory", "rebuild", "--space", space) == (0, "HISTORY.md fits history.jsonl.\n", "")
+
+    async def catches_up(self, keys: Sequence[str], space: str = "owner") -> None:
+        """Waits for what a daemon puts right once it has started, such as HISTORY.md; gives up without a word."""
+        for _ in range(round(GIVEN_UP_S * 5)):
+            if not self.memory_violations(keys, space):
+                return
+            await asyncio.sleep(0.2)
 
     def memory_violations(self, keys: Sequence[str], space: str = "owner") -> list[str]:
         """What of it does not hold."""
