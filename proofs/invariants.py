@@ -92,7 +92,7 @@ def summarised(logs: Mapping[str, Sequence[Json]], entries: Sequence[Json]) -> l
 
 def history(memory: Path, entries: Sequence[Json]) -> list[str]:
     """What people can read of the history, in the folder `memory`, fits it; so do the cursors."""
-    found = []
+    found = [f"left behind: {path}" for path in memory.glob("*") if LEFTOVERS.search(path.name)]
     if (cursor := _number(memory / ".cursor")) != len(entries):
         found.append(f".cursor is {cursor}, there are {len(entries)} entries")
     if (cursor := _number(memory / ".dream_cursor") or 0) > len(entries):
@@ -109,7 +109,11 @@ def history(memory: Path, entries: Sequence[Json]) -> list[str]:
 def versions(repository: Path, root: Path) -> list[str]:
     """The versions of a space, and its files below `root`: nothing is damaged, no decision is there twice, the files
     stand as in the newest version, and each fact that ever came in is in them, or a later version says where it went.
+
+    Where nothing is known yet there may be neither.
     """
+    if not repository.exists():
+        return [f"{name} has no version" for name in FILES if (root / name).exists()]
     found = [f"git fsck: {told}" for told in [_git(repository, "fsck", "--strict", "--no-dangling")] if told]
     placed, main = (_git(repository, "rev-parse", name) for name in ("refs/placed", "main"))
     if placed != main:

@@ -19,6 +19,9 @@ from tests.emulators import Answer, Fault
 Json = dict[str, Any]
 COMMANDS = ("Saved (", "Already known: ", "Consolidated messages ", "Learned (", "Restored version ", "Nothing to ")
 
+PATIENCE_S = 300.0
+"""A machine that proves one thing after another is slow at each."""
+
 
 @dataclass
 class Visit:
@@ -201,6 +204,7 @@ async def _acts(scenario: Scenario, visit: Visit) -> None:
 async def _life(scenario: Scenario, world: World, under: Sequence[str] = ()) -> DaemonProcess:
     """Another one; the model and the replies to commands are always the same."""
     world.replies = (*REPLIES, *COMMANDS)
+    world.patience_s = PATIENCE_S
     if not world.lives and scenario.script:
         world.model.script(scenario.script())
     return await world.daemon(scenario.model, under, **scenario.settings)

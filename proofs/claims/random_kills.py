@@ -5,6 +5,7 @@ from pathlib import Path
 
 from proofs.chain import Chain
 from proofs.claim import Effort, Report
+from proofs.stage import PATIENCE_S
 from tests.daemon.running import OTHERS, a_world
 
 NAME = "random-kills"
@@ -34,6 +35,7 @@ async def suffered(folder: Path, seed: int, kills: int) -> tuple[int, int, list[
     chain = None
     try:
         async with a_world(folder) as world:
+            world.patience_s = PATIENCE_S
             chain = Chain(world, seed, CHATS)
             await chain.suffers(kills, commands=True)
             found = chain.violations()

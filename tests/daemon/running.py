@@ -153,7 +153,7 @@ class World:
     """What outlives a daemon: its home, the two networks, and all that its lives wrote to their logs.
 
     `replies` are the beginnings of what is said outside of the conversation. `earlier` is how many answers of a chat
-    were shown before there was this Telegram.
+    were shown before there was this Telegram, `patience_s` how long to wait for anything.
     """
 
     home: Path
@@ -163,6 +163,7 @@ class World:
     lives: list[DaemonProcess] = field(default_factory=list)
     replies: tuple[str, ...] = REPLIES
     earlier: Counter[int] = field(default_factory=Counter)
+    patience_s: float = GIVEN_UP_S
 
     def environ(self, **settings: str) -> dict[str, str]:
         """A whole environment; `agents__defaults__model="..."` is a setting, names in capitals are variables."""
@@ -232,7 +233,7 @@ class World:
     async def until(self, predicate: Callable[[], object], explain: Callable[..., object] = str, *about: Any) -> None:
         """Waits for something at Telegram's end."""
         try:
-            await self.telegram.wait_for(predicate, GIVEN_UP_S)
+            await self.telegram.wait_for(predicate, self.patience_s)
         except TimeoutError:
             raise AssertionError(f"still not: {explain(*about)}\n{''.join(self.lines[-20:])}") from None
 
@@ -240,7 +241,7 @@ class World:
         """Waits for so many more calls at either network, or until `or_else`."""
         goal = self.api_calls + times
         reached = [
-            asyncio.create_task(server.wait_for(lambda: self.api_calls >= goal or or_else(), GIVEN_UP_S))
+            asyncio.create_task(server.wait_for(lambda: self.api_calls >= goal or or_else(), self.patience_s))
             for server in (self.telegram, self.model)
         ]
         try:
@@ -354,7 +355,7 @@ class World:
 
     async def catches_up(self, keys: Sequence[str], space: str = "owner") -> None:
         """Waits for what a daemon puts right once it has started, such as HISTORY.md; gives up without a word."""
-        for _ in range(round(GIVEN_UP_S * 5)):
+        for _ in range(round(self.patience_s * 5)):
             if not self.memory_violations(keys, space):
                 return
             await asyncio.sleep(0.2)
@@ -366,7 +367,6 @@ class World:
             *invariants.summarised({key: self.records(key) for key in keys}, entries),
             *invariants.history(root / "memory", entries),
             *invariants.versions(self.repository(space), root),
-            *(f"left behind: {path}" for path in (root / "memory").iterdir() if invariants.LEFTOVERS.search(path.name)),
         ]
 
     def leaks(self) -> list[str]:

@@ -207,6 +207,7 @@ def objects(home: Path) -> None:
         dropped,
         lambda home: commit(home, "[agent] Again\n\nId: 1", "--allow-empty"),
         objects,
+        lambda home: shutil.rmtree(home / "versions/owner.git"),
         waiting,
         damaged,
         lambda home: (home / "workspace/memory/.MEMORY.md.draft").touch(0o600),
