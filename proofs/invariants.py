@@ -17,8 +17,11 @@ from typing import Any
 Json = dict[str, Any]
 
 FILES = ("SOUL.md", "USER.md", "memory/MEMORY.md")
-LEFTOVERS = re.compile(r"\.(draft|new|lock)$|/tmp_obj_[^/]*$")
-"""Names that something has only while it is being made."""
+LEFTOVERS = re.compile(r"\.(draft|new|lock)$")
+"""Names that something has only while it is being made.
+
+Not git's `tmp_obj_...`: a kill can leave one of some hundred bytes, which git knows for what it is, and prunes.
+"""
 
 
 def records(path: Path) -> list[Json]:

@@ -213,7 +213,6 @@ def objects(home: Path) -> None:
         lambda home: (home / "workspace/memory/.MEMORY.md.draft").touch(0o600),
         lambda home: (home / "versions/.owner.git.new").mkdir(0o700),
         lambda home: (home / "versions/owner.git/refs/placed.lock").touch(0o600),
-        lambda home: (home / "versions/owner.git/objects/tmp_obj_1").touch(0o600),
         lambda home: (home / "workspace/USER.md").chmod(0o644),
         lambda home: (home / "state").chmod(0o755),
         lambda home: (home / "workspace/memory/history.jsonl").write_text(json.dumps(ENTRY) + '\n{"cur'),
