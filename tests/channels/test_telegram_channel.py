@@ -18,6 +18,8 @@ from nanomem.channels.telegram.wire import Wire
 from nanomem.errors import CannotStore, Gone, Misuse, NanomemError, Refused, Stop, TryLater
 from nanomem.messages import Attachment, Inbound
 from nanomem.ports import Update
+from proofs.proxy import Gone as GoneAway
+from proofs.proxy import Proxy
 from tests.emulators.loopback import LoopbackServer
 from tests.emulators.telegram import DOWNLOAD_LIMIT, TelegramServer
 
@@ -765,6 +767,42 @@ async def test_without_network_sending_is_for_later(telegram: TelegramServer, ch
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
     await telegram.online()
     await channel.place("telegram:42")
+
+
+async def test_who_is_gone_without_a_word_is_not_waited_for(telegram: TelegramServer, disk: Disk) -> None:
+    """Neither by a poll, which would go on for half a minute, nor by what is sent."""
+    async with Proxy(telegram.port) as proxy:
+        address = f"http://127.0.0.1:{proxy.port}"
+        wire = Wire(telegram.token, f"{address}/bot", f"{address}/file/bot", "")
+        polling = asyncio.create_task(wire.updates(None, 30))
+        await telegram.wait_for(lambda: telegram.polling)
+        proxy.strand()
+        proxy.script = lambda _: GoneAway()
+        sending = asyncio.create_task(wire.send(42, None, "lost"))
+        done, _ = await asyncio.wait([polling, sending], timeout=10)
+        assert [type(task.exception()) for task in done] == [TryLater] * 2
+        proxy.script = lambda _: None
+        await wire.send(42, None, "well")
+        await wire.close()
+    assert telegram.visible() == ["well"]
+
+
+async def test_a_proxy_of_the_environment_is_used(
+    telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """For what is said and for files, unless the host is excepted."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{telegram.port}")
+    wire = Wire(telegram.token, "http://bots.invalid/bot", "http://bots.invalid/file/bot", "")
+    await wire.send(42, None, "through it")
+    await wire.download(telegram.add_file(b"bytes", "a.txt"), tmp_path / "a.txt")
+    await wire.close()
+    assert telegram.visible() == ["through it"] and (tmp_path / "a.txt").read_bytes() == b"bytes"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    address = f"http://127.0.0.1:{telegram.port}"
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    wire = Wire(telegram.token, f"{address}/bot", f"{address}/file/bot", "")
+    await wire.send(42, None, "straight")
+    await wire.close()
 
 
 async def test_an_edit_that_was_cut_off_is_done_once(telegram: TelegramServer, channel: TelegramChannel) -> None:

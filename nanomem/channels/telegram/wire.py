@@ -5,11 +5,13 @@ Knows nothing of updates, people or turns. Whatever goes wrong leaves as TryLate
 
 import asyncio
 import json
-import ssl
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiofiles
 import httpx
@@ -27,9 +29,24 @@ LARGEST_FILE = 20 * 1024 * 1024
 _TOO_LARGE = "The file is larger than the 20 MB that Telegram lets bots fetch."
 _WRONG_TOKEN_S = 60.0
 _TIMEOUT_S = 20.0
+_CONNECT_S = 4.0
+_POLL_LATE_S = 5.0  # a poll that is answered later than this after its time is given up
+_ALIVE_MS = 3000
 _DOWNLOAD_S = 300.0
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)  # else Telegram would open any link that a model writes
 _NOT_EDITABLE = ("to edit not found", "can't be edited", "message_id_invalid", "no text in the message to edit")
+# The other side is asked for signs of life: else a connection that ended without a word is waited on for minutes.
+_ALIVE = [
+    (level, getattr(socket, name), value)
+    for level, name, value in (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 2),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 2),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _ALIVE_MS),  # for what was sent and is not acknowledged
+    )
+    if hasattr(socket, name)
+]
 T = TypeVar("T")
 
 
@@ -50,9 +67,9 @@ class _Flood(errors.TelegramError):
 
 
 class _Request(HTTPXRequest):
-    def __init__(self, connections: int, proxy: str | None, verify: ssl.SSLContext) -> None:
-        times = (_TIMEOUT_S, _TIMEOUT_S, _TIMEOUT_S / 2, _TIMEOUT_S)
-        super().__init__(connections, *times, proxy=proxy, httpx_kwargs={"verify": verify})
+    def __init__(self, transport: httpx.AsyncHTTPTransport) -> None:
+        times = (_TIMEOUT_S, _TIMEOUT_S, _CONNECT_S, _TIMEOUT_S)
+        super().__init__(1, *times, httpx_kwargs={"transport": transport})
 
     async def do_request(self, *args: Any, **options: Any) -> tuple[int, bytes]:
         code, payload = await super().do_request(*args, **options)
@@ -78,16 +95,20 @@ class Wire:
 
     def __init__(self, token: str, base_url: str, base_file_url: str, proxy: str) -> None:
         self._secrets = {token, token.partition(":")[2]} - {""}
-        self._proxy = proxy or None
+        self._proxy = proxy or _proxy_of_the_environment(base_url)
         self._verify = httpx.create_ssl_context()
         try:
-            self._polling = _Request(1, self._proxy, self._verify)
-            self._sending = _Request(32, self._proxy, self._verify)
+            self._polling = _Request(self._transport(1))
+            self._sending = _Request(self._transport(32))
             self._bot = Bot(token, base_url, base_file_url, self._sending, self._polling)
         except errors.InvalidToken:
             raise Misuse("channels.telegram.token is empty: put the token there that @BotFather gave you.") from None
-        except (ValueError, RuntimeError, httpx.InvalidURL):
+        except (ValueError, ImportError, httpx.InvalidURL):
             raise Misuse("channels.telegram.proxy is not the address of a proxy that can be used.") from None
+
+    def _transport(self, connections: int) -> httpx.AsyncHTTPTransport:
+        limits = httpx.Limits(max_connections=connections)
+        return httpx.AsyncHTTPTransport(verify=self._verify, limits=limits, proxy=self._proxy, socket_options=_ALIVE)
 
     async def close(self) -> None:
         await self._polling.shutdown()
@@ -106,7 +127,7 @@ class Wire:
         """The next updates, raw; after at most so many seconds, which may be none."""
         asked = {"offset": offset, "timeout": wait_s, "allowed_updates": list(KINDS)}
         # Spelled so that the library does not point to its own method, which stumbles over what it cannot parse.
-        found = await self._asked(self._bot.do_api_request("get_Updates", asked, read_timeout=wait_s + _TIMEOUT_S))
+        found = await self._asked(self._bot.do_api_request("get_Updates", asked, read_timeout=wait_s + _POLL_LATE_S))
         if not isinstance(found, list):
             raise TryLater("Telegram's answer could not be read.")
         return found
@@ -148,7 +169,7 @@ class Wire:
     async def _stream(self, url: str, to: Path) -> None:
         plain, size = {"Accept-Encoding": "identity"}, 0
         async with (
-            httpx.AsyncClient(proxy=self._proxy, verify=self._verify, timeout=_TIMEOUT_S) as client,
+            httpx.AsyncClient(transport=self._transport(1), timeout=_TIMEOUT_S) as client,
             client.stream("GET", url, headers=plain) as answer,
         ):
             if answer.status_code == 404:
@@ -204,3 +225,9 @@ class Wire:
         for secret in self._secrets:
             text = text.replace(secret, "[token]")
         return text.partition(". Parsing the server response")[0][:300]
+
+
+def _proxy_of_the_environment(url: str) -> str | None:
+    """What `HTTPS_PROXY` and its like say; httpx asks for them only where it makes its connections its own way."""
+    address, found = urlsplit(url), getproxies()
+    return None if proxy_bypass(address.hostname or "") else found.get(address.scheme) or found.get("all")
