@@ -29,7 +29,9 @@ WELCOME = "Welcome! From now on I answer you. /help lists all commands."
 
 _POLL_S = 30
 _PROBE_S = 1  # after a failure a short poll shows soon whether all is well again
-_LONGEST_WAIT_S = 60.0
+_LONGEST_WAIT_S = 2.0  # so that what is said after an outage is answered soon
+_SAID_EACH_TIME = 8
+_SAID_AGAIN_AFTER = 30  # about once a minute
 _ADDRESS = re.compile(r"telegram:(-?[0-9]{1,19})(?::([0-9]{1,19}))?")
 
 log = structlog.get_logger()
@@ -71,10 +73,12 @@ class TelegramChannel:
         self._settled = False
         self.error: str | None = None
         self._failures = 0
+        self._asked_at = 0.0
 
     async def run(self, taker: Taker) -> None:
         """Takes updates until cancelled, whatever the network and the disk do meanwhile."""
         while True:
+            self._asked_at = self._clock.monotonic()
             try:
                 await self._poll(taker)
             except (TryLater, Refused, CannotStore) as error:
@@ -126,7 +130,7 @@ class TelegramChannel:
             self._me = await self._wire.connect()
         offset = await taker.offset(self.name)
         while True:
-            began = self._clock.monotonic()
+            self._asked_at = self._clock.monotonic()
             settled, probing = self._settled, self.error is not None
             batch = await self._wire.updates(offset, (_PROBE_S if probing else _POLL_S) if settled else 0)
             numbers = [found for found in map(updates.number, batch) if found is not None]
@@ -136,7 +140,7 @@ class TelegramChannel:
             self.error = None
             if batch or not probing:
                 self._failures = 0
-            if following == offset and settled and not probing and self._clock.monotonic() - began < 1:
+            if following == offset and settled and not probing and self._clock.monotonic() - self._asked_at < 1:
                 await self._clock.sleep(1)  # a server that answers at once with nothing new
             offset = following
             if not settled:
@@ -158,9 +162,11 @@ class TelegramChannel:
     async def _back_off(self, error: NanomemError) -> None:
         self.error = error.text
         self._failures += 1
-        wait = max(1.0, min(_LONGEST_WAIT_S, 2.0**self._failures) * random.uniform(0.5, 1))
+        between = max(1.0, min(_LONGEST_WAIT_S, 2.0**self._failures) * random.uniform(0.5, 1))
+        wait = max(0.0, self._asked_at + between - self._clock.monotonic())
         wait = getattr(error, "after_s", None) or wait
-        log.warning("telegram.failed", error=error.text, retry_s=round(wait, 1))
+        if self._failures <= _SAID_EACH_TIME or self._failures % _SAID_AGAIN_AFTER == 0:
+            log.warning("telegram.failed", error=error.text, retry_s=round(wait, 1), failures=self._failures)
         await self._clock.sleep(wait)
 
     async def _read(self, batch: Sequence[object], me: Me) -> list[Update]:
