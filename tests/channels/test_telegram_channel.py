@@ -746,6 +746,7 @@ async def test_a_failure_says_what_to_do_next(
     after_s: float | None,
     telegram: TelegramServer,
     channel: TelegramChannel,
+    clock: Clock,
     logs: Logs,
 ) -> None:
     """Wait, for how long, or give up; and the words hold no secret."""
@@ -757,6 +758,7 @@ async def test_a_failure_says_what_to_do_next(
     assert getattr(caught.value, "after_s", None) == after_s
     assert telegram.token not in caught.value.text and "<html" not in caught.value.text
     if kind is TryLater:
+        await clock.sleep(after_s or 0)
         await ACTIONS[action](channel, placed)
 
 
@@ -768,6 +770,25 @@ async def test_without_network_sending_is_for_later(telegram: TelegramServer, ch
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
     await telegram.online()
     await channel.place("telegram:42")
+
+
+async def test_a_chat_that_is_written_to_too_often_is_left_alone(
+    telegram: TelegramServer, channel: TelegramChannel, clock: Clock
+) -> None:
+    """Until the time Telegram named, whoever wants to write there; other chats are not concerned."""
+    placed = await channel.place("telegram:42")
+    telegram.fail_next("editMessageText", 429, retry_after=7)
+    with pytest.raises(TryLater):
+        await channel.show("telegram:42", placed, "text", True)
+    await clock.sleep(3)
+    for early in (channel.say("telegram:42", "no"), channel.place("telegram:42:5"), channel.place("telegram:42")):
+        with pytest.raises(TryLater) as caught:
+            await early
+        assert caught.value.after_s == pytest.approx(4)
+    await channel.say("telegram:43", "yes")
+    await clock.sleep(4)
+    await channel.show("telegram:42", placed, "text", True)
+    assert telegram.visible(42) == ["text"] and telegram.visible(43) == ["yes"]
 
 
 async def test_who_is_gone_without_a_word_is_not_waited_for(telegram: TelegramServer, disk: Disk) -> None:

@@ -11,8 +11,9 @@ import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import structlog
 
@@ -35,6 +36,7 @@ _SAID_AGAIN_AFTER = 30  # about once a minute
 _ADDRESS = re.compile(r"telegram:(-?[0-9]{1,19})(?::([0-9]{1,19}))?")
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 
 class TelegramChannel:
@@ -71,6 +73,7 @@ class TelegramChannel:
         self._albums: deque[str] = deque(maxlen=100)
         self._me: Me | None = None
         self._settled = False
+        self._not_before: dict[int, float] = {}
         self.error: str | None = None
         self._failures = 0
         self._asked_at = 0.0
@@ -102,7 +105,7 @@ class TelegramChannel:
         if not placed.isdecimal():
             raise Gone(f"{placed} is no id of a message.")
         try:
-            await self._wire.edit(chat, int(placed), part)
+            await self._unhurried(chat, partial(self._wire.edit, chat, int(placed), part))
         except Moved as moved:
             await self._migrated(chat, moved.chat)
             raise Gone("The message is in the group as it was before it became a supergroup.") from None
@@ -212,10 +215,22 @@ class TelegramChannel:
     async def _send(self, address: str, part: str) -> int:
         chat, topic = self._target(address)
         try:
-            return await self._wire.send(chat, topic, part)
+            return await self._unhurried(chat, partial(self._wire.send, chat, topic, part))
         except Moved as moved:
             await self._migrated(chat, moved.chat)
             return await self._wire.send(moved.chat, topic, part)
+
+    async def _unhurried(self, chat: int, call: Callable[[], Awaitable[T]]) -> T:
+        """The call, unless Telegram still wants nothing for that chat: then TryLater, and it is not asked."""
+        if (rest := self._not_before.get(chat, 0.0) - self._clock.monotonic()) > 0:
+            raise TryLater(f"Telegram asked to wait {rest:.0f} s more.", rest)
+        self._not_before.pop(chat, None)
+        try:
+            return await call()
+        except TryLater as error:
+            if error.after_s:
+                self._not_before[chat] = self._clock.monotonic() + error.after_s
+            raise
 
     def _target(self, address: str) -> tuple[int, int | None]:
         """The chat, by its newest id, and the topic."""
