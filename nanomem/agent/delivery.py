@@ -6,10 +6,12 @@ Knows the channel port and the outbox, nothing of turns.
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
 from nanomem.agent.patience import patiently
+from nanomem.agent.way import Way
 from nanomem.errors import CannotStore, Gone, NotHere, Refused, TryLater
 from nanomem.messages import Outbound
 from nanomem.ports import Channel, Clock, Inbox
@@ -22,9 +24,10 @@ BETWEEN_EDITS_S = 1.0
 class Delivery:
     """One outbound message on its way. `shown` is the newest text a growing answer has."""
 
-    def __init__(self, channel: Channel, inbox: Inbox, clock: Clock, outbound: Outbound) -> None:
+    def __init__(self, channel: Channel, way: Way, inbox: Inbox, clock: Clock, outbound: Outbound) -> None:
         self.shown = ""
         self._channel = channel
+        self._way = way
         self._inbox = inbox
         self._clock = clock
         self._id = outbound.id
@@ -91,14 +94,17 @@ class Delivery:
             try:
                 async for attempt in patiently(self._clock, "delivery"):
                     with attempt:
-                        if index >= len(self._placed):
-                            await self._place()
-                        await self._channel.show(self._address, self._placed[index], part, final=True)
+                        await self._way.attempt(partial(self._put, index, part))
                 return
             except Gone:
                 if last_chance:
                     raise
                 del self._placed[index:]
+
+    async def _put(self, index: int, part: str) -> None:
+        if index >= len(self._placed):
+            await self._place()
+        await self._channel.show(self._address, self._placed[index], part, final=True)
 
     async def _place(self) -> None:
         self._placed.append(await self._channel.place(self._address))
@@ -110,6 +116,7 @@ class Deliveries:
 
     def __init__(self, channels: Sequence[Channel], inbox: Inbox, clock: Clock) -> None:
         self._channels = {channel.name: channel for channel in channels}
+        self._ways = {name: Way(clock) for name in self._channels}
         self._inbox = inbox
         self._clock = clock
 
@@ -120,7 +127,7 @@ class Deliveries:
     async def begin(self, outbound_id: str, address: str) -> Delivery:
         """A delivery for an answer about to be written; where a crash has left one begun, that one."""
         outbound = await self._inbox.outbound(outbound_id) or Outbound(outbound_id, address)
-        return Delivery(self.channel(address), self._inbox, self._clock, outbound)
+        return self._delivery(outbound)
 
     async def send(self, outbound_id: str, delivery: Delivery | None = None) -> bool:
         """Delivers what waits in the outbox under that id; False if nobody is there to take it."""
@@ -132,18 +139,21 @@ class Deliveries:
             if outbound.end is None:
                 await self._reply(channel, outbound.address, outbound.text)
             else:
-                delivery = delivery or Delivery(channel, self._inbox, self._clock, outbound)
-                await delivery.finish(outbound.text)
+                await (delivery or self._delivery(outbound)).finish(outbound.text)
         except NotHere:
             return False
         await channel.done(outbound)
         await self._inbox.delivered(outbound_id)
         return True
 
+    def _delivery(self, outbound: Outbound) -> Delivery:
+        channel = self.channel(outbound.address)
+        return Delivery(channel, self._ways[channel.name], self._inbox, self._clock, outbound)
+
     async def _reply(self, channel: Channel, address: str, text: str) -> None:
         try:
             async for attempt in patiently(self._clock, "delivery"):
                 with attempt:
-                    await channel.say(address, text)
+                    await self._ways[channel.name].attempt(partial(channel.say, address, text))
         except Refused as error:
             log.error("delivery.refused", address=address, reason=error.text)

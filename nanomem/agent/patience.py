@@ -14,15 +14,22 @@ from nanomem.ports import Clock
 
 log = structlog.get_logger()
 
+LONGEST_S = 2.0
+"""Without a hint: whatever was in the way, soon after it has gone all is as before."""
+SAID_EACH_TIME = 8
+SAID_AGAIN_AFTER = 30
+
 
 async def patiently(
     clock: Clock, what: str, attempts: int | None = None, longest_hint_s: float | None = None
 ) -> AsyncIterator[AbstractContextManager[object]]:
     """`async for attempt in patiently(...): with attempt: ...` does it until TryLater and CannotStore stop.
 
-    Waits as long as TryLater says, else 1, 2, 4 ... 60 s. The error itself is raised after so many
-    attempts, at once for a hint longer than `longest_hint_s`, and at once for NotHere.
+    Waits as long as TryLater says, else begins the second 1 s after the first, and all others 2 s after the one before.
+    The error itself is raised after so many attempts, at once for a hint longer than `longest_hint_s`, and at once for
+    NotHere. What fails for long is logged about once a minute.
     """
+    began = clock.monotonic()
 
     def worth_it(error: BaseException) -> bool:
         if isinstance(error, NotHere) or not isinstance(error, TryLater | CannotStore):
@@ -31,10 +38,13 @@ async def patiently(
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        return _hint(error, min(2.0 ** (state.attempt_number - 1), 60.0))
+        longest = min(2.0 ** (state.attempt_number - 1), LONGEST_S)
+        return _hint(error, max(0.0, began + longest - clock.monotonic()))
 
     def say(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
+        if state.attempt_number > SAID_EACH_TIME and state.attempt_number % SAID_AGAIN_AFTER:
+            return
         kind, seconds = type(error).__name__, state.upcoming_sleep
         log.warning(f"{what}.waits", kind=kind, seconds=seconds, attempt=state.attempt_number)
         log.debug(f"{what}.reason", reason=str(error))  # a provider may quote what was said
@@ -47,6 +57,7 @@ async def patiently(
         retry=retry_if_exception(worth_it),
         reraise=True,
     ):
+        began = clock.monotonic()
         yield attempt
 
 
