@@ -183,7 +183,8 @@ class TelegramServer(LoopbackServer):
     Use as `async with TelegramServer() as telegram`. Chats and topics come into being when they
     are first named: a positive id is a private chat, `-100...` a supergroup, others a group.
     Message ids count from 1 in each chat. `delays` holds seconds by method name: the request is
-    carried out at once and answered late.
+    carried out at once and answered late. `told_to_wait` are the calls that were too much, and the
+    seconds each was told to wait.
     """
 
     def __init__(
@@ -200,6 +201,7 @@ class TelegramServer(LoopbackServer):
         self.calls: list[Call] = []
         self.delays: dict[str, float] = {}
         self.allowed_updates: list[str] = []
+        self.told_to_wait: list[tuple[Call, int]] = []
         self._bot_id = int(token.partition(":")[0])
         self._chats: dict[int, _Chat] = {}
         self._files: dict[str, _File] = {}
@@ -465,7 +467,8 @@ class TelegramServer(LoopbackServer):
         elif name.lower() == "getupdates":
             name = "getUpdates"
         params = await _params(request)
-        self.calls.append(Call(name, params, time.monotonic()))
+        call = Call(name, params, time.monotonic())
+        self.calls.append(call)
         fault = self._take_fault(name)
         answer: web.StreamResponse | None = None
         if fault is None or fault.accept:
@@ -490,6 +493,8 @@ class TelegramServer(LoopbackServer):
             return answer
         if fault.hang:
             return await never_answer()
+        if fault.status == 429 and not fault.cut:
+            self.told_to_wait.append((call, 1 if fault.retry_after is None else fault.retry_after))
         return cut(request) if fault.cut else _broken(fault)
 
     def _take_fault(self, name: str) -> _Fault | None:
