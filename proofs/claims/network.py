@@ -306,14 +306,10 @@ class Talk:
 
     async def _until(self, what: str, there: Callable[[], bool], chat: int) -> None:
         try:
-            await self._world.telegram.wait_for(lambda: self._life_goes_on() and there(), GIVEN_UP_S)
+            await self._world.telegram.wait_for(there, GIVEN_UP_S)
         except TimeoutError:
             tail = "".join(self._life.lines[-10:])
             raise AssertionError(f"{what}: chat {chat} was not answered in {GIVEN_UP_S:g} s\n{tail}") from None
-
-    def _life_goes_on(self) -> bool:
-        assert self._cpu_s() > 0, "".join(self._life.lines[-20:])
-        return True
 
     def _at_most(self, name: str, value: float) -> None:
         self.measured[name] = max(self.measured[name], value)
@@ -323,7 +319,7 @@ class Talk:
 
     def _cpu_s(self) -> float:
         """Of the daemon and what it has started."""
-        return sum(map(machine.cpu_s, _family(self._life.pid)))
+        return machine.of_all(machine.cpu_s, self._life.pid)
 
 
 def too_early(calls: Sequence[Call], told_to_wait: Sequence[tuple[Call, int]]) -> list[str]:
@@ -350,15 +346,6 @@ def _asked(request: dict[str, Any]) -> list[str]:
             break
         found += re.findall(r"\bq\d+\b", str(message["content"]))
     return found[::-1]
-
-
-def _family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += _family(int(child))
-    return found
 
 
 async def prove(folder: Path, effort: Effort) -> Report:
