@@ -32,7 +32,7 @@ BUSY = 0.05
 """Of a core, once the first second of a fault is over; more by what it takes to ask a model in vain, some times."""
 IN_VAIN_S = 0.05
 POLLS_PER_S = 1.2
-LINES_PER_S = 3.0
+LINES_PER_S = 5.0
 LONG_S = 5.0
 """In less time work is more than what is done over and over."""
 UNDER_WAY_S = 0.3
