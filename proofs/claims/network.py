@@ -241,7 +241,16 @@ class Talk:
         ends = [end["end"] for chat in self._said for end in self._world.ends(f"telegram:{chat}")]
         self.tried["turns that failed"] = ends.count("failed")
         shown = [text for chat in self._said for text in self._world.telegram.visible(chat)]
-        self.tried["placeholders left over"] = shown.count(PLACEHOLDER)
+        left_over = self.tried["placeholders left over"] = shown.count(PLACEHOLDER)
+        if left_over > (may := self._sends_in_doubt()):
+            self.violations.append(f"{left_over} placeholders are left over, where {may} sends may have been in doubt")
+
+    def _sends_in_doubt(self) -> int:
+        """At most: those that met a fault, and what was under way as a round began."""
+        met = self._sides["telegram"].proxy.exchanges
+        return len(_TALKERS) * self.tried["rounds"] + sum(
+            exchange.name == "sendMessage" and fault is not None for exchange, fault in met
+        )
 
     def _say(self, chat: int) -> str:
         text = f"q{next(self._numbers)}"
@@ -308,8 +317,9 @@ class Talk:
         try:
             await self._world.telegram.wait_for(there, GIVEN_UP_S)
         except TimeoutError:
-            tail = "".join(self._life.lines[-10:])
-            raise AssertionError(f"{what}: chat {chat} was not answered in {GIVEN_UP_S:g} s\n{tail}") from None
+            shown, ends = self._world.answers(chat)[-4:], self._world.ends(f"telegram:{chat}")[-4:]
+            found = f"shown are {shown}, in the log stand {[end['content'] for end in ends]}"
+            raise AssertionError(f"{what}: chat {chat} was not answered once in {GIVEN_UP_S:g} s: {found}") from None
 
     def _at_most(self, name: str, value: float) -> None:
         self.measured[name] = max(self.measured[name], value)
