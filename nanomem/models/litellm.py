@@ -5,6 +5,7 @@ Knows nothing of sessions, memory or retries: one call, tried once.
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -175,6 +176,7 @@ def _import() -> Any:
     for name in ("openai", "httpx", "httpcore", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
     _spare_the_loop()
+    _notice_who_is_gone()
     return litellm
 
 
@@ -191,3 +193,31 @@ def _spare_the_loop() -> None:
         return {name: value for name, value in body.items() if is_given(value)}
 
     vars(completions)["async_maybe_transform"] = given
+
+
+def _notice_who_is_gone() -> None:
+    """Has connections ask the other side for signs of life: a call over one that ended without a word fails after
+    seconds, where it would be waited for until `timeout_s`.
+    """
+    from litellm.llms.custom_httpx import http_handler
+
+    alive = [
+        (level, getattr(socket, name), value)
+        for level, name, value in (
+            (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+            (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 2),
+            (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1),
+            (socket.IPPROTO_TCP, "TCP_KEEPCNT", 2),
+            (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 3000),  # for what was sent and is not acknowledged
+        )
+        if hasattr(socket, name)
+    ]
+
+    def made(address: Any) -> socket.socket:
+        one = socket.socket(*address[:3])
+        one.setblocking(False)
+        for option in alive:
+            one.setsockopt(*option)
+        return one
+
+    vars(http_handler)["_build_aiohttp_keepalive_socket_factory"] = lambda: made

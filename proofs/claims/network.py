@@ -38,8 +38,6 @@ LONG_S = 5.0
 UNDER_WAY_S = 0.3
 """What was sent before the word to wait had come."""
 GIVEN_UP_S = 90.0
-SOON_S = 3
-"""What the daemon is told for `request_timeout_s`: nothing else ends a call to a provider that is gone."""
 
 _MODEL = "openai/gpt-test"
 _PAGE = "<html><head><title>502 Bad Gateway</title></head><body></body></html>"
@@ -373,7 +371,6 @@ async def prove(folder: Path, effort: Effort) -> Report:
             }
             life = await world.daemon(
                 _MODEL,
-                agents__defaults__request_timeout_s=str(SOON_S),
                 agents__defaults__memory_window="0",
                 agents__dream__enabled="false",
                 memory__recall_unasked="false",

@@ -14,6 +14,7 @@ from nanomem.errors import CannotForce, NanomemError, NotNow, TellUser, TooLong,
 from nanomem.messages import Image, PromptMessage, Request, ToolCall, ToolSchema, Usage
 from nanomem.models import wire
 from nanomem.models.litellm import LitellmModel, Provider
+from proofs.proxy import Gone, Proxy
 from tests.emulators.openai import Answer, Cut, Empty, EmptyStream, Fault, OpenAIServer, Stall
 from tests.models.conftest import KEY
 
@@ -368,3 +369,22 @@ class PromptMessageLike:
 
     def __init__(self, content: str) -> None:
         self.content = content
+
+
+async def test_a_provider_that_is_gone_without_a_word_is_not_waited_for(server: OpenAIServer) -> None:
+    """Whether it was to hear the request or to answer it."""
+    async with Proxy(server.port) as proxy:
+        reached = Provider(lambda: KEY, f"http://127.0.0.1:{proxy.port}/v1")
+        model = LitellmModel("openai/m", {"openai": reached}, timeout_s=60)
+        server.hold()
+        asking = asyncio.create_task(model.ask(asks()))
+        await server.wait_for(lambda: server.in_flight)
+        proxy.strand()
+        done, _ = await asyncio.wait([asking], timeout=15)
+        assert [type(task.exception()) for task in done] == [TryLater]
+        server.release()
+        proxy.script = lambda _: Gone()
+        with pytest.raises(TryLater):
+            await asyncio.wait_for(model.ask(asks()), 15)
+        proxy.script = lambda _: None
+        assert (await model.ask(asks())).text
