@@ -110,6 +110,8 @@ def _providers(target: Target) -> dict[str, Provider]:
 
 async def _load() -> None:
     """litellm, before anybody asks for it; the first call says if that fails."""
+    for unused in ("pygments", "rich"):  # litellm takes them in only because they are there: 65 modules
+        sys.modules[unused] = None  # type: ignore[assignment]  # with this, Python says: ModuleNotFoundError
     gc.disable()  # a fifth of the import would be looking through what stays
     with suppress(NanomemError):
         await ByLitellm("", {}, timeout_s=0).load()
