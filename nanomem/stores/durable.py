@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,23 +42,20 @@ def append(path: Path, data: bytes, header: bytes = b"") -> None:
     Raises CannotStore, Stop.
     """
     try:
-        new = not path.exists()
         make_folder(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not (size := os.fstat(fd).st_size):  # new, or left by an attempt that failed
+                sync_folder(path.parent)
+                data = header + data
+            elif os.pread(fd, 1, size - 1) != b"\n":
+                data = b"\n" + header + data
+            _write_or_take_back(fd, path, size, data)
+            sync(fd, path)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise CannotStore(reason(path, error)) from error
-    try:
-        size = os.fstat(fd).st_size
-        if size == 0:
-            data = header + data
-        elif os.pread(fd, 1, size - 1) != b"\n":
-            data = b"\n" + header + data
-        _write_or_take_back(fd, path, size, data)
-        sync(fd, path)
-    finally:
-        os.close(fd)
-    if new:
-        sync_folder(path.parent)
 
 
 def _write_or_take_back(fd: int, path: Path, size: int, data: bytes) -> None:
@@ -85,13 +83,13 @@ def replace(path: Path, data: bytes | Iterator[bytes], draft: Path | None = None
     draft = draft or path.with_name(f".{path.name}.draft")
     try:
         make_folder(path.parent)
-        _write_draft(draft, data)
-        os.replace(draft, path)
+        with names_synced(path.parent):
+            _write_draft(draft, data)
+            os.replace(draft, path)
     except OSError as error:
         raise CannotStore(reason(path, error)) from error
     finally:
         discard(draft)
-    sync_folder(path.parent)
 
 
 def exchange(path: Path, data: bytes, kept: Path) -> bool:
@@ -108,15 +106,13 @@ def exchange(path: Path, data: bytes, kept: Path) -> bool:
         make_folder(kept.parent)
         if os.path.lexists(kept):
             raise CannotStore(f"Cannot write {path}: what stood there before is still in {kept}.")
-        _write_draft(draft, data, _attributes(path))
-        replaced = _swap_in(draft, path, kept)
+        with names_synced(path.parent, kept.parent):
+            _write_draft(draft, data, _attributes(path))
+            return _swap_in(draft, path, kept)
     except OSError as error:
         raise CannotStore(reason(path, error)) from error
     finally:
         discard(draft)
-    for folder in {path.parent, kept.parent}:
-        sync_folder(folder)
-    return replaced
 
 
 def _attributes(path: Path) -> os.stat_result | None:
@@ -182,12 +178,12 @@ def _names_swapped(one: Path, other: Path) -> bool:
 def remove(path: Path) -> None:
     """Takes a file away that is not needed any more, if it is there. Raises CannotStore, Stop."""
     try:
-        path.unlink()
+        with names_synced(path.parent):
+            path.unlink()
     except FileNotFoundError:
         return
     except OSError as error:
         raise CannotStore(reason(path, error)) from error
-    sync_folder(path.parent)
 
 
 def _write_draft(draft: Path, data: bytes | Iterator[bytes], like: os.stat_result | None = None) -> None:
@@ -227,15 +223,35 @@ def sync(fd: int, path: Path) -> None:
         raise Stop(reason(path, error)) from error
 
 
-def sync_folder(path: Path, opened: int | None = None) -> None:
-    """Returns once the folder's entries are on disk; `opened` is its descriptor, if there is one. Raises Stop."""
+@contextmanager
+def names_synced(*folders: Path) -> Iterator[None]:
+    """What is made, renamed or removed in these folders within is on disk afterwards. Raises OSError, Stop.
+
+    They are opened first: where that cannot be done nothing has happened yet.
+    """
+    with ExitStack() as opened:
+        fds = {}
+        for folder in {*folders}:
+            fds[folder] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, fds[folder])
+        yield
+        for folder, fd in fds.items():
+            sync_names(fd, folder)
+
+
+def sync_folder(path: Path) -> None:
+    """Returns once the folder's entries, whoever made them, are on disk. Raises CannotStore, Stop."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if opened is None else opened
-        try:
-            os.fsync(fd)
-        finally:
-            if opened is None:
-                os.close(fd)
+        with names_synced(path):
+            pass
+    except OSError as error:
+        raise CannotStore(reason(path, error)) from error
+
+
+def sync_names(fd: int, path: Path) -> None:
+    """Returns once an opened folder's entries are on disk. Raises Stop."""
+    try:
+        os.fsync(fd)
     except OSError as error:
         raise Stop(reason(path, error)) from error
 
@@ -244,8 +260,8 @@ def make_folder(path: Path) -> None:
     """Makes a folder, and those above it, and syncs their entries. Raises OSError, Stop."""
     if not path.is_dir():
         make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(path.parent)
+        with names_synced(path.parent):
+            path.mkdir(mode=0o700, exist_ok=True)
 
 
 def reason(path: Path, error: OSError) -> str:

@@ -90,11 +90,11 @@ def _put(draft: Path, root: Path, name: str) -> None:
             os.fchmod(file.fileno(), 0o600)
             durable.sync(file.fileno(), draft)
         if not os.path.lexists(root / FOLDER):
-            _make(root / FOLDER)
-            durable.sync_folder(root)
+            with durable.names_synced(root):
+                _make(root / FOLDER)
         with _folder(root) as folder:
             os.replace(draft, name, dst_dir_fd=folder)
-            durable.sync_folder(root / FOLDER, folder)
+            durable.sync_names(folder, root / FOLDER)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nanomem.errors import CannotStore, Stop
+from nanomem.errors import CannotStore
 from nanomem.stores import durable
 
 if TYPE_CHECKING:
@@ -271,10 +271,10 @@ def create(path: Path, description: str, objects: Mapping[str, bytes], tip: str)
         store(draft, objects)
         for name, data in files.items():
             durable.replace(draft / name, data)
-        os.rename(draft, path)
+        with durable.names_synced(path.parent):
+            os.rename(draft, path)
     except OSError as error:
         raise CannotStore(durable.reason(path, error)) from error
-    durable.sync_folder(path.parent)
 
 
 def store(path: Path, objects: Mapping[str, bytes]) -> None:
@@ -287,7 +287,7 @@ def _store(file: Path, data: bytes, tries: int) -> None:
     """A person's `git gc` may take away a folder between two steps: it was empty, or what was in it is in a pack."""
     try:
         durable.replace(file, data, file.with_name(f"tmp_obj_{file.name}"))
-    except (CannotStore, Stop) as error:
+    except CannotStore as error:
         if tries == 1 or not isinstance(error.__cause__, FileNotFoundError):
             raise
         _store(file, data, tries - 1)

@@ -224,3 +224,59 @@ async def test_a_write_is_finished_though_its_caller_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await writing
     assert done == ["it"]
+
+
+FEW = """
+import os, resource, sys
+from pathlib import Path
+from nanomem.errors import CannotStore
+from nanomem.stores import durable
+
+folder = Path(sys.argv[1])
+log, file, new = folder / "log", folder / "file", folder / "new"
+exchange = lambda path, data: durable.exchange(path, data, folder / ".file.new")
+durable.append(log, b"one\\n")
+durable.replace(file, b"before")
+before = {path.name: path.read_bytes() for path in folder.iterdir()}
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+writes = [(durable.append, log), (durable.append, new), (durable.append, new / "below"), (durable.replace, file)]
+for write, path in (*writes, (exchange, file), (lambda path, _: durable.remove(path), file)):
+    for spare in range(3):
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + spare, hard))
+        try:
+            write(path, b"two\\n")
+            done = True
+        except CannotStore as error:
+            assert "Too many open files" in error.text, error
+            done = False
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        if done:
+            break
+        for name, data in before.items():
+            assert (folder / name).read_bytes() == data, (write, name, spare)
+        assert not new.is_file() or new.read_bytes() == b"", (write, spare)
+        new.unlink(missing_ok=True) if new.is_file() else None
+    else:
+        continue
+    for at in (*new.glob("*"), new):
+        at.rmdir() if at.is_dir() else at.unlink(missing_ok=True)
+    (folder / ".file.new").unlink(missing_ok=True)
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+"""
+
+
+def test_too_many_open_files_is_said_before_anything_is_done(tmp_path: Path, guarded_env: Environment) -> None:
+    """However many more may be opened: it is done, or nothing has happened and the same may be tried again."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FEW, str(folder)],
+        env=guarded_env(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
