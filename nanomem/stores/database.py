@@ -1,7 +1,7 @@
 """SQLite behind one connection in one thread, which commits together whatever has queued up.
 
-One connection, since SQLite up to 3.51.2 can damage a write-ahead log that several write to.
-Knows no table of its own.
+One connection, since SQLite up to 3.51.2 can damage a write-ahead log that several write to. After a sync that failed
+it does nothing any more, not even close. Knows no table of its own.
 """
 
 import asyncio
@@ -20,8 +20,10 @@ from nanomem.errors import CannotStore, Stop
 log = structlog.get_logger()
 
 VERSION = 1
+_COMMITS_BETWEEN_CHECKPOINTS = 200
 T = TypeVar("T")
 _Work = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]"]
+_Result = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class Database:
@@ -30,6 +32,8 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
+        self._failed: Stop | None = None
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="database", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._thread.start()
@@ -62,20 +66,44 @@ class Database:
     async def close(self) -> None:
         """Finishes what is queued, then closes."""
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._ended.wait)
 
     def _serve(self) -> None:
         more = True
+        commits = 0
         while more:
             batch = [self._queue.get()]
             while not self._queue.empty():
                 batch.append(self._queue.get())
             more = None not in batch
             self._commit([work for work in batch if work is not None])
-        self._connection.close()
+            commits += 1
+            if commits % _COMMITS_BETWEEN_CHECKPOINTS == 0:
+                self._checkpoint()
+        if self._failed is None:
+            self._connection.close()
+        self._ended.set()
+        if self._failed is not None:
+            threading.Event().wait()  # to the end of the process: whoever lets go of the connection has it sync again
+
+    def _checkpoint(self) -> None:
+        """Moves what is committed from the log to the file. SQLite would do it, and tell nobody of a failed sync."""
+        if self._failed is None:
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            except sqlite3.Error as error:  # all is in the log still
+                self._note(_translated(error))
+
+    def _note(self, error: Exception) -> Exception:
+        if isinstance(error, Stop):
+            self._failed = error
+        return error
 
     def _commit(self, batch: Sequence[_Work]) -> None:
-        results: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+        if self._failed is not None:
+            self._tell([(future, None, self._failed) for _, future in batch])
+            return
+        results: list[_Result] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for work, future in batch:
@@ -84,7 +112,11 @@ class Database:
         except sqlite3.Error as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            results = [(future, None, _translated(error)) for _, future in batch]
+            failed = self._note(_translated(error))
+            results = [(future, None, failed) for _, future in batch]
+        self._tell(results)
+
+    def _tell(self, results: Sequence[_Result]) -> None:
         self._loop.call_soon_threadsafe(_resolve, results)
 
     def _attempt(self, work: Callable[[sqlite3.Connection], Any]) -> tuple[Any, BaseException | None]:
@@ -101,7 +133,7 @@ class Database:
         return result, None
 
 
-def _resolve(results: Sequence[tuple["asyncio.Future[Any]", Any, BaseException | None]]) -> None:
+def _resolve(results: Sequence[_Result]) -> None:
     for future, result, error in results:
         if future.done():
             continue
@@ -143,6 +175,7 @@ def _connect(path: Path, tables: Sequence[str]) -> sqlite3.Connection:
         connection.execute("PRAGMA page_size=1024")  # rows are short, and each commit writes whole pages
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
             raise Stop(f"{path} was written by a newer nanomem (version {version}). Install that version again.")

@@ -1,6 +1,7 @@
 """The one connection to SQLite: what it promises to its stores, and how it bears a bad disk."""
 
 import asyncio
+import errno
 import os
 import sqlite3
 import subprocess
@@ -14,6 +15,8 @@ from structlog.testing import capture_logs
 
 from nanomem.errors import CannotStore, Stop
 from nanomem.stores.database import VERSION, Database
+from proofs.record import SYNCS, events
+from proofs.tracer import why_not
 
 TABLES = ["CREATE TABLE IF NOT EXISTS notes (text TEXT NOT NULL);"]
 Environment = Callable[[Path], dict[str, str]]
@@ -243,3 +246,63 @@ async def test_a_real_disk_that_is_full(small_disk: Path) -> None:
     await asyncio.to_thread(subprocess.run, ["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(Stop, match="Cannot open"):
         await Database.open(small_disk / "bus.db", TABLES)
+
+
+# A disk that fails one sync, of the log or of the file, and then says that all is well.
+FAILING = """
+import asyncio, sys
+from pathlib import Path
+from nanomem.errors import Stop
+from nanomem.stores.database import Database
+
+def note(db):
+    db.execute("INSERT INTO notes VALUES ('x')").close()
+
+async def main():
+    database = await Database.open(Path(sys.argv[1]), ["CREATE TABLE IF NOT EXISTS notes (text TEXT);"])
+    kept = 0
+    try:
+        while kept < 1000:
+            await database.run(note)
+            kept += 1
+    except Stop as error:
+        print(kept, error.text)
+    for _ in range(3):
+        try:
+            await database.run(note)
+        except Stop:
+            print("no more")
+    await database.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("file", "nth"), [("bus.db-wal", 20), ("bus.db", 3)])
+def test_after_a_sync_that_failed_nothing_is_synced_again(
+    path: Path, guarded_env: Environment, file: str, nth: int
+) -> None:
+    """Not by the next commit, a checkpoint, or in closing; all that was promised is there after a new start."""
+    if problem := why_not():
+        pytest.skip(problem)
+    path.parent.mkdir()
+    path.touch()
+    record = path.parent / "record"
+    tracer = [sys.executable, "-m", "proofs.tracer", "--home", str(path.parent), "--record", str(record)]
+    fault = ["--fail", "EIO", "--at", str(nth), "--times", "1", "--calls", "fsync,fdatasync", "--under", file]
+    done = subprocess.run(
+        [*tracer, *fault, "--", sys.executable, "-c", FAILING, str(path)],
+        env=guarded_env(path.parent) | {"PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    promised, *said = done.stdout.splitlines()
+    assert "cannot be trusted" in promised and said == ["no more"] * 3
+    with record.open() as lines:
+        syncs = [event.result for event in events(lines) if event.call in SYNCS and event.path == file]
+    assert syncs[-1] == -errno.EIO and {*syncs[:-1]} == {0}
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT count(*) FROM notes").fetchone()[0] >= int(promised.split()[0]) > 0
+    db.close()
