@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -49,20 +50,30 @@ class Decisions:
         self._clock = clock
         self._raw_limit = raw_limit
         self._secrets_in = secrets_in
+        self._unwritten: WeakKeyDictionary[Conversation, Consolidating] = WeakKeyDictionary()
 
     async def make(
         self, conversation: Conversation, stretch: Sequence[Said], kind: EntryType, inbound: str | None
     ) -> Consolidating:
         """Asks the model about as much of the stretch as fits into one call, and writes down what shall be done.
 
-        Raises TellUser: nothing was decided.
+        What could not be written down is not asked for again. Raises TellUser: nothing was decided; CannotStore.
         """
+        held = self._unwritten.get(conversation)
+        if held is None or held.first != stretch[0].n or held.through > stretch[-1].n:
+            held = self._unwritten[conversation] = await self._made(conversation, stretch)
+        decision = replace(held, type=kind, inbound=inbound)
+        await conversation.moved(decision)
+        del self._unwritten[conversation]
+        return decision
+
+    async def _made(self, conversation: Conversation, stretch: Sequence[Said]) -> Consolidating:
         known, versions = await known_now(self._memory, self._versions, conversation.space)
         part = stretch[: fitting(stretch, await self._distiller.room(known))]
         wanted = await self._distiller.distilled(known, part)
-        decision = Consolidating(
+        return Consolidating(
             id=uuid4().hex,
-            type=kind,
+            type="consolidation",
             first=part[0].n,
             through=part[-1].n,
             history_entry=wanted.history_entry,
@@ -72,10 +83,7 @@ class Decisions:
             removed=wanted.removed,
             base=versions[-1].id if versions else None,
             after=await self._history.last(conversation.space),
-            inbound=inbound,
         )
-        await conversation.moved(decision)
-        return decision
 
     async def make_raw(self, conversation: Conversation, stretch: Sequence[Said], inbound: str | None) -> Consolidating:
         """The stretch shall be kept word by word."""

@@ -13,6 +13,7 @@ import pytest
 
 from nanomem.agent.conversation import Conversation
 from nanomem.agent.prompting import PromptLimits
+from nanomem.agent.turn import DISK
 from nanomem.errors import CannotForce, CannotStore, Misuse, TellUser, TooLong
 from nanomem.facts import MemoryFiles
 from nanomem.memory.consolidate import When
@@ -30,6 +31,7 @@ from nanomem.testing import (
     FakeHistory,
     FakeInbox,
     FakeModel,
+    FakeSessionLog,
     FakeTokenizer,
     FakeTool,
     FakeVersions,
@@ -419,6 +421,21 @@ async def test_new_run_again_repeats_its_reply() -> None:
         await chat.says("/new")
         await chat.until_answered(2)
     assert chat.hears[-1] == "New session started. Archived without a summary."
+
+
+async def test_a_full_disk_costs_no_second_summary() -> None:
+    """What the model made of the conversation is kept until it can be written down; the person is told meanwhile."""
+    mind = Mind()
+    w = world(mind, budget=60_000)
+    async with running(w) as chat:
+        await say(chat, 2, "short")
+        assert isinstance(w.log, FakeSessionLog)
+        w.log.fails = [CannotStore("The disk is full.")] * 3
+        await chat.says("/new")
+        await chat.until_answered(3)
+    assert mind.saves == 1
+    assert chat.hears[-2:] == [DISK, "New session started."]
+    assert_nothing_lost(w)
 
 
 async def test_a_missing_key_is_a_failure_like_others() -> None:
