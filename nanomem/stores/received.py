@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nanomem.errors import Refused, TryLater
+from nanomem.errors import CannotStore, Refused, TryLater
 from nanomem.messages import Attachment, Image, Inbound
 from nanomem.ports import Channel
 from nanomem.spaces import Space
@@ -29,7 +29,8 @@ _TYPES = {
 class ReceivedFiles:
     """`ports.Files` on a folder that the agent's tools may write: nothing planted there is followed or waited for.
 
-    Files are fetched to `drafts`, which the tools cannot reach; it is on the same file system.
+    What cannot be taken is noted; but a full disk is waited for. Files are fetched to `drafts`, which the tools cannot
+    reach; it is on the same file system.
     """
 
     def __init__(self, drafts: Path) -> None:
@@ -49,6 +50,8 @@ class ReceivedFiles:
                     await asyncio.to_thread(_put, draft, space.root, name)
                 paths.append(f"{FOLDER}/{name}")
             except (Refused, TryLater, OSError) as error:
+                if isinstance(error, OSError) and durable.is_of_the_disk(error):
+                    raise CannotStore(durable.reason(space.root / FOLDER / name, error)) from error
                 notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
         return paths, notes
 
@@ -90,8 +93,7 @@ def _put(draft: Path, root: Path, name: str) -> None:
             os.fchmod(file.fileno(), 0o600)
             durable.sync(file.fileno(), draft)
         if not os.path.lexists(root / FOLDER):
-            with durable.names_synced(root):
-                _make(root / FOLDER)
+            durable.make_folder(root / FOLDER)
         with _folder(root) as folder:
             os.replace(draft, name, dst_dir_fd=folder)
             durable.sync_names(folder, root / FOLDER)

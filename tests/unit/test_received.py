@@ -1,5 +1,6 @@
 """What people send along: a harmless name, fetched once, and a note where that fails."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nanomem.errors import NanomemError, Refused, TryLater
+from nanomem.errors import CannotStore, NanomemError, Refused, TryLater
 from nanomem.messages import Attachment, Inbound
 from nanomem.spaces import Space
 from nanomem.stores.received import LARGEST_IMAGE, ReceivedFiles
@@ -90,7 +91,26 @@ async def test_the_same_message_again_has_the_same_files(space: Space, channel: 
     assert (space.root / first[0]).read_bytes() == b"content"
 
 
-@pytest.mark.parametrize("error", [Refused("it is too large"), TryLater("no network"), OSError(28, "No space left")])
+async def test_what_the_disk_does_not_take_is_fetched_when_it_does(space: Space, files: ReceivedFiles) -> None:
+    """It is no message without a file: the same is done again."""
+
+    class Full(FakeChannel):
+        full = True
+
+        async def fetch(self, attachment: Attachment, to: Path) -> None:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            await super().fetch(attachment, to)
+
+    channel = Full()
+    channel.files["r"] = b"content"
+    with pytest.raises(CannotStore, match=r"Cannot write .*files/1-1-a\.txt: No space left on device"):
+        await files.receive(space, sent("a.txt"), channel)
+    channel.full = False
+    assert await files.receive(space, sent("a.txt"), channel) == (["files/1-1-a.txt"], [])
+
+
+@pytest.mark.parametrize("error", [Refused("it is too large"), TryLater("no network"), OSError(21, "a folder")])
 async def test_what_fails_becomes_a_note(space: Space, files: ReceivedFiles, error: NanomemError | OSError) -> None:
     """The others arrive; half of a file is none, and it is fetched whole the next time."""
 
