@@ -7,11 +7,13 @@ from typing import Literal
 
 import structlog
 
-from nanomem.errors import Misuse
+from nanomem.errors import CannotStore, Misuse, Refused
 from nanomem.settings import set_values
 from nanomem.spaces import Space, Spaces
 
 log = structlog.get_logger()
+
+NOT_NOW = "I cannot let you in now, as my settings cannot be changed. Please send the code again in a minute."
 
 
 class TelegramDoor:
@@ -53,7 +55,7 @@ class TelegramDoor:
     async def pair(self, code: str, user: int) -> bool:
         """See the port. The newcomer stands in the settings before the door opens; the first one is the owner.
 
-        Where the settings cannot be changed the code stays good. Raises CannotStore.
+        Where the settings cannot be changed nobody behind that message waits for it.
         """
         async with self._pairing:
             if not await self._is_valid(code):
@@ -65,9 +67,9 @@ class TelegramDoor:
             }
             try:
                 await asyncio.to_thread(set_values, self._home / "config.toml", changes)
-            except Misuse as error:
+            except (CannotStore, Misuse) as error:
                 log.error("telegram.pairing_failed", user=user, error=error.text)
-                return False
+                raise Refused(NOT_NOW) from error
             await self._spend(code)
             self._allowed, self._owners = allowed, owners
         log.info("telegram.paired", user=user, owner=user in owners)

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nanomem.access import TelegramDoor
+from nanomem.errors import Refused
 from nanomem.stores.database import Database
 from nanomem.stores.pairing import TABLES, VALID, Pairings
 
@@ -110,8 +111,8 @@ async def test_settings_that_cannot_be_changed(entrance: Entrance, codes: Pairin
     """Nobody is let in and it is told; once the owner has mended them, the same code is good."""
     code = await codes.new_code(NOW)
     entrance.config.write_text("[channels\n")
-    with capture_logs() as logs:
-        assert not await entrance.door.pair(code, 1)
+    with capture_logs() as logs, pytest.raises(Refused, match="send the code again"):
+        await entrance.door.pair(code, 1)
     assert [(entry["event"], entry["user"]) for entry in logs] == [("telegram.pairing_failed", 1)]
     assert not entrance.door.admits(1) and entrance.config.read_text() == "[channels\n"
     entrance.config.write_text("")
