@@ -135,7 +135,9 @@ class Door(Protocol):
         """Whether that person owns the daemon."""
 
     async def pair(self, code: str, user: int) -> bool:
-        """Takes a stranger in who knows a valid code, once; False for any other."""
+        """Takes a stranger in who knows a valid code, once; False for any other. Raises CannotStore, and Refused with a
+        word for who knows one: it cannot be done now, and the code stays good.
+        """
 
 
 class Channel(Protocol):
@@ -171,7 +173,10 @@ class Channel(Protocol):
         """Told once an outbound message is delivered whole; may do nothing."""
 
     async def fetch(self, attachment: Attachment, to: Path) -> None:
-        """Writes what was sent along into a file. Raises TryLater, Refused (with a word for the sender)."""
+        """Writes what was sent along into a file. Raises CannotStore, TryLater, Refused (with a word for the sender).
+
+        Not promised: that nothing is left of a file that was not fetched whole.
+        """
 
 
 class SessionLog(Protocol):

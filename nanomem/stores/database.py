@@ -147,7 +147,7 @@ def _translated(error: sqlite3.Error) -> Exception:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name in {"SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_BUSY"} or name.startswith("SQLITE_IOERR"):
         if "FSYNC" in name:
-            return Stop(f"The disk cannot be trusted any more: {error}.")
+            return Stop(f"Cannot write state/bus.db: a sync failed ({error}).")
         return CannotStore(f"Cannot write state/bus.db: {error}.")
     return error
 

@@ -487,6 +487,22 @@ async def test_strangers_meet_silence(
     assert [dict(entry) for entry in logs] == [{"event": "telegram.stranger", "user": 666, "log_level": "warning"}]
 
 
+async def test_who_cannot_be_let_in_now_is_told(
+    telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
+) -> None:
+    """A code that cannot be taken holds up nobody behind it."""
+
+    class Locked(Guests):
+        async def pair(self, code: str, user: int) -> bool:
+            raise Refused("Not now.")
+
+    telegram.say("/start sesame", chat=666, user=666)
+    telegram.say("Hi", chat=42, user=42)
+    async with running(open_channel(door=Locked()), disk):
+        await telegram.wait_for(lambda: disk.texts == ["Hi"])
+    assert telegram.visible(666) == ["Not now."]
+
+
 async def test_what_a_stranger_sends_broken_is_not_kept(
     telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
 ) -> None:
@@ -912,7 +928,7 @@ async def test_a_file_that_cannot_be_fetched_now(
     telegram.fail_next("getFile", 500)
     with pytest.raises(TryLater):
         await channel.fetch(document(ref), tmp_path / "file")
-    with pytest.raises(TryLater, match="could not be stored"):
+    with pytest.raises(CannotStore, match=r"Cannot write .*no folder/file: No such file"):
         await channel.fetch(document(ref), tmp_path / "no folder" / "file")
     with pytest.raises(Refused):
         await channel.fetch(document("unknown"), tmp_path / "file")

@@ -125,7 +125,7 @@ class TelegramChannel:
         except BaseException as error:  # cancelled, too
             to.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise TryLater(f"{attachment.name} could not be stored ({error.strerror}).") from error
+                raise CannotStore(f"Cannot write {to}: {error.strerror}.") from error
             raise
 
     async def _poll(self, taker: Taker) -> NoReturn:
@@ -204,11 +204,17 @@ class TelegramChannel:
             code = updates.pairing_code(raw) if speaker.person else None
         except Broken:
             code = None  # of a stranger nothing is kept, broken or not
-        if speaker.user is None or code is None or not await self._door.pair(code, speaker.user):
-            log.warning("telegram.stranger", user=speaker.user)
+        user = speaker.user
+        try:
+            knows_one = user is not None and code is not None and await self._door.pair(code, user)
+            answer = WELCOME if knows_one else ""
+        except Refused as error:
+            answer = error.text
+        if user is None or not answer:
+            log.warning("telegram.stranger", user=user)
             return
         try:
-            await self._wire.send(speaker.user, None, WELCOME)
+            await self._wire.send(user, None, answer)
         except NanomemError as error:
             log.warning("telegram.no_welcome", error=error.text)
 
