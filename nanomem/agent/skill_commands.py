@@ -6,12 +6,16 @@ reply. Knows nothing of files.
 
 from collections.abc import Callable, Iterable
 
+import structlog
+
 from nanomem.agent.commands import Call, Command
 from nanomem.errors import CannotStore, Refused, ShowModel
 from nanomem.messages import Inbound
 from nanomem.ports import Skill, Skills
 from nanomem.skills import fenced, line, mark
 from nanomem.spaces import Space
+
+log = structlog.get_logger()
 
 LONGEST = 20_000
 """Characters of one reply."""
@@ -81,6 +85,8 @@ class SkillCommands:
         try:
             accepted = await self._skills.accept(space, name, wanted)
         except (CannotStore, Refused) as error:
+            if isinstance(error, CannotStore):
+                log.warning("command.cannot_store", reason=error.text)
             return error.text
         if accepted is None:
             return f"There is no draft {name[:64]}. {await self._which(space)}"

@@ -62,8 +62,11 @@ class Toolbox:
         try:
             given = check_arguments(tool.schema, call.arguments)
             text = await tool.run(given, replace(origin, id=f"{origin.id}/{call.id}"))
-        except (ShowModel, TryLater, Refused, CannotStore) as error:
+        except (ShowModel, TryLater, Refused) as error:
             log.info("tool.failed", tool=call.name, space=origin.space.name)
+            return f"Failed: {error.text}"
+        except CannotStore as error:
+            log.warning("tool.failed", tool=call.name, space=origin.space.name, reason=error.text)
             return f"Failed: {error.text}"
         except OSError as error:
             log.warning("tool.failed", tool=call.name, space=origin.space.name, reason=str(error))

@@ -5,6 +5,8 @@ What they commit carries the id of the message that asked for it, so that run ag
 
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from nanomem.agent.commands import Call, Command
 from nanomem.errors import CannotStore, Refused
 from nanomem.memory.asked import Parts, answer, number
@@ -12,6 +14,8 @@ from nanomem.memory.rights import Rights
 from nanomem.memory.undoing import undo
 from nanomem.remembering import one_fact, remembered, told
 from nanomem.spaces import Space
+
+log = structlog.get_logger()
 
 LONGEST = 30_000
 """Characters of one reply; what is longer is for an editor, not for a chat."""
@@ -86,6 +90,8 @@ async def worded(before: str, reply: Awaitable[str]) -> str:
     try:
         return await reply
     except (CannotStore, Refused) as error:
+        if isinstance(error, CannotStore):
+            log.warning("command.cannot_store", reason=error.text)
         return f"{before}{error.text}"
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from nanomem.channels.telegram import TelegramChannel
+from nanomem.channels.telegram.channel import NOT_TAKEN
 from nanomem.channels.telegram.wire import Wire
 from nanomem.errors import CannotStore, Gone, Misuse, NanomemError, Refused, Stop, TryLater
 from nanomem.messages import Attachment, Inbound
@@ -239,13 +240,15 @@ async def test_it_goes_on_where_the_last_process_stopped(
 async def test_a_full_disk_confirms_nothing(
     telegram: TelegramServer, channel: TelegramChannel, disk: Disk, clock: Clock, logs: Logs
 ) -> None:
-    """It waits, says so, and goes on when there is room again."""
+    """It waits, says so, to the person once, and goes on when there is room again."""
     disk.failures = 4
     telegram.say("Hello")
+    telegram.say("Hi", chat=666)
     async with running(channel, disk):
         await telegram.wait_for(lambda: disk.texts == ["Hello"] and telegram.polling)
         assert channel.error is None
-    assert [entry["error"] for entry in logs] == ["The disk is full."] * 4
+    assert [entry["error"] for entry in logs if entry["event"] == "telegram.failed"] == ["The disk is full."] * 4
+    assert (telegram.visible(42), telegram.visible(666)) == ([NOT_TAKEN], [])
     assert all(1 <= wait <= 2 for wait in clock.slept[:4])
     offsets = [call.params.get("offset") for call in telegram.calls_of("getUpdates")]
     assert offsets[:5] == [None] * 5

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from nanomem.agent.commands import DENIED, Call
 from nanomem.bus import Lane
@@ -146,12 +147,16 @@ async def test_a_memory_for_an_editor_is_cut(world: World, files: FakeWorkingFil
 
 
 async def test_a_full_disk_is_no_receipt(world: World) -> None:
-    """What was not saved is not called so, and nothing is tried in secret."""
+    """What was not saved is not called so, and nothing is tried in secret; the log says it, too."""
     assert isinstance(world.versions, FakeVersions)
-    async with running(world) as chat:
-        world.versions.fails.append(CannotStore("No room left on the disk."))
-        assert await asks(chat, "/remember Likes tea") == ["Not saved: No room left on the disk."]
-        assert await asks(chat, "/remember Likes tea") == ["Saved (version 2): Likes tea"]
+    with capture_logs() as logs:
+        async with running(world) as chat:
+            world.versions.fails.append(CannotStore("No room left on the disk."))
+            assert await asks(chat, "/remember Likes tea") == ["Not saved: No room left on the disk."]
+            assert await asks(chat, "/remember Likes tea") == ["Saved (version 2): Likes tea"]
+    assert [entry["reason"] for entry in logs if entry["event"] == "command.cannot_store"] == [
+        "No room left on the disk."
+    ]
 
 
 async def test_others_have_no_say_in_the_owners_space(world: World) -> None:

@@ -11,6 +11,7 @@ import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -27,6 +28,7 @@ from nanomem.ports import Clock, Door, Taker, Update
 
 PLACEHOLDER = "…"
 WELCOME = "Welcome! From now on I answer you. /help lists all commands."
+NOT_TAKEN = "I cannot write to my disk right now. Your message waits at Telegram, and I take it as soon as I can write."
 
 _POLL_S = 30
 _PROBE_S = 1  # after a failure a short poll shows soon whether all is well again
@@ -77,6 +79,7 @@ class TelegramChannel:
         self.error: str | None = None
         self._failures = 0
         self._asked_at = 0.0
+        self._told: set[str] = set()
 
     async def run(self, taker: Taker) -> None:
         """Takes updates until cancelled, whatever the network and the disk do meanwhile."""
@@ -139,7 +142,7 @@ class TelegramChannel:
             numbers = [found for found in map(updates.number, batch) if found is not None]
             following = numbers[-1] + 1 if numbers else offset
             if batch:
-                await taker.take(self.name, await self._read(batch, self._me), offset=following)
+                await self._take(taker, await self._read(batch, self._me), following)
             self.error = None
             if batch or not probing:
                 self._failures = 0
@@ -154,6 +157,19 @@ class TelegramChannel:
         self._settled = True
         await self._register()
         await asyncio.to_thread(formatted, "*warm*")
+
+    async def _take(self, taker: Taker, found: Sequence[Update], following: int | None) -> None:
+        """Whose message cannot be taken is told so, once, unless that was over at the next look. Raises CannotStore."""
+        try:
+            await taker.take(self.name, found, offset=following)
+            self._told.clear()
+        except CannotStore:
+            senders = {update.message.address for update in found if update.message and self.error}
+            for address in senders - self._told:
+                self._told.add(address)
+                with suppress(TryLater, Refused):
+                    await self.say(address, NOT_TAKEN)
+            raise
 
     async def _register(self) -> None:
         try:
