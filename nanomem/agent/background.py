@@ -59,5 +59,7 @@ class Background:
             raise
         except NanomemError as error:
             log.warning("background.failed", what=what, kind=type(error).__name__, reason=error.text)
+        except OSError as error:  # too many open files, a disk that is ill: the machine's trouble, and no bug
+            log.warning("background.failed", what=what, kind=type(error).__name__, reason=str(error))
         except Exception:  # as in a lane: what fails here stops nothing else
             log.exception("background.bug", what=what)

@@ -13,7 +13,14 @@ async def fails(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.parametrize(("error", "event"), [(TellUser("no"), "background.failed"), (KeyError("x"), "background.bug")])
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [
+        (TellUser("no"), "background.failed"),
+        (OSError(24, "Too many open files"), "background.failed"),
+        (KeyError("x"), "background.bug"),
+    ],
+)
 async def test_what_fails_fails_alone(error: Exception, event: str) -> None:
     """It is logged, and the rest goes on."""
     background, done = Background(), asyncio.Event()
