@@ -33,7 +33,6 @@ class Database:
         self._connection = connection
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._failed: Stop | None = None
-        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="database", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._thread.start()
@@ -66,7 +65,7 @@ class Database:
     async def close(self) -> None:
         """Finishes what is queued, then closes."""
         self._queue.put(None)
-        await asyncio.to_thread(self._ended.wait)
+        await asyncio.to_thread(self._thread.join)
 
     def _serve(self) -> None:
         more = True
@@ -80,11 +79,7 @@ class Database:
             commits += 1
             if commits % _COMMITS_BETWEEN_CHECKPOINTS == 0:
                 self._checkpoint()
-        if self._failed is None:
-            self._connection.close()
-        self._ended.set()
-        if self._failed is not None:
-            threading.Event().wait()  # to the end of the process: whoever lets go of the connection has it sync again
+        _let_go(self._connection, self._failed)
 
     def _checkpoint(self) -> None:
         """Moves what is committed from the log to the file. SQLite would do it, and tell nobody of a failed sync."""
@@ -184,7 +179,15 @@ def _connect(path: Path, tables: Sequence[str]) -> sqlite3.Connection:
         for table in tables:
             connection.executescript(table)
         connection.execute(f"PRAGMA user_version={VERSION}")
-    except BaseException:
-        connection.close()
+    except BaseException as error:
+        _let_go(connection, _translated(error) if isinstance(error, sqlite3.Error) else None)
         raise
     return connection
+
+
+def _let_go(connection: sqlite3.Connection, failed: Exception | None) -> None:
+    """Closes it. Where a sync has failed it stays open to the end of the process, since closing would sync again."""
+    if isinstance(failed, Stop):
+        threading.Thread(target=lambda held: threading.Event().wait(), args=(connection,), daemon=True).start()
+    else:
+        connection.close()
