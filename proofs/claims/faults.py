@@ -12,10 +12,11 @@ import re
 import resource
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -40,6 +41,7 @@ MOST_OF_A_CORE, START_S = 0.2, 0.5
 LINES_A_SECOND, SOME_LINES = 3, 15
 AT_ONCE = 3
 STRANGER = 666
+SMALL_DISK = "small disk"
 
 TROUBLE = (
     *("I cannot write to my disk", "Not saved: ", "Not learnt: ", "Cannot write", "Cannot use", "Cannot read"),
@@ -94,7 +96,10 @@ STORES = (
 @dataclass(frozen=True)
 class Case:
     """A fault at a store: `error` is that of writes, or "sync" for EIO at syncs. It comes `at` that call and once, or
-    else begins while people talk; then it ends, or the process does (`killed`)."""
+    else begins while people talk; then it ends, or the process does (`killed`).
+
+    Those that are `real` are no tracer's: a limit of open files, and "small disk", which is filled up.
+    """
 
     store: Store
     error: str
@@ -108,7 +113,7 @@ class Case:
     @property
     def tracing(self) -> list[str]:
         """The tracer's arguments."""
-        if self.error == "EMFILE":
+        if self.is_real:
             return []
         number = "EIO" if self.error == "sync" else self.error
         calls = {"sync": ",".join(SYNCS), "ENOSPC": WRITING, "EIO": ",".join(WRITES)}.get(self.error, "")
@@ -127,9 +132,13 @@ class Case:
         ]
 
     @property
+    def is_real(self) -> bool:
+        return self.error in ("EMFILE", SMALL_DISK)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """How the system, or SQLite, calls it."""
-        number = getattr(errno, "EIO" if self.error == "sync" else self.error)
+        number = getattr(errno, {"sync": "EIO", SMALL_DISK: "ENOSPC"}.get(self.error, self.error))
         return os.strerror(number), "disk I/O error", "is full", "readonly", "unable to open"
 
 
@@ -211,7 +220,7 @@ class Play:
             began = time.monotonic()
             for text in case.store.said:
                 self.says(text, code)
-            if case.error == "EMFILE":
+            if case.is_real:
                 await asyncio.sleep(0.5)
             elif not await self.within(15, lambda: self.struck()):
                 self.found.append("the fault was never met")
@@ -235,6 +244,8 @@ class Play:
             if case.killed:
                 await self.life.kill()
         ended = time.monotonic()
+        if case.killed:
+            return await self.until(self.all_is_well, "it goes on after a new start")
         await self.until(self.all_is_well, "it goes on", WITHIN_S + SLACK_S)
         self.measured["seconds from the end of a fault to the last answer"] = time.monotonic() - ended
 
@@ -261,6 +272,12 @@ class Play:
             before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
             fault.callback(quietly, resource.prlimit, pid, resource.RLIMIT_NOFILE, before)
+        elif self.case.error == SMALL_DISK:
+            filler = self.world.home / "filler"
+            fault.callback(filler.unlink)
+            with filler.open("wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
         else:
             os.kill(self.life.pid, signal.SIGUSR2)
             fault.callback(quietly, os.kill, self.life.pid, signal.SIGUSR1)
@@ -349,7 +366,7 @@ class Play:
         waiting = "SELECT (SELECT count(*) FROM inbound WHERE state = 'waiting') + (SELECT count(*) FROM outbound)"
         try:
             with closing(sqlite3.connect(f"file:{self.world.home}/state/bus.db?mode=ro", uri=True)) as bus:
-                return bus.execute(waiting).fetchone() == (0,)
+                return bool(bus.execute(waiting).fetchone() == (0,))
         except sqlite3.Error:
             return False
 
@@ -412,17 +429,33 @@ def quietly(act: Callable[..., Any], *about: Any) -> None:
         pass
 
 
+@contextmanager
+def small(disk: Path) -> Iterator[bool]:
+    """A disk of 8 MB meanwhile, and whether one may be mounted."""
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(disk)]
+    mounted = not os.geteuid() and not subprocess.run(mount, capture_output=True, check=False).returncode
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
 async def played(case: Case, folder: Path, lasting_s: float) -> Play:
     """With what was found."""
     folder.mkdir()
     play: Play | None = None
-    try:
-        async with a_world(folder) as world:
-            play = Play(case, world, folder / "record", lasting_s)
-            await play.run()
-    except (AssertionError, TimeoutError) as error:
-        assert play
-        play.found.append((str(error) or repr(error))[:2000])
+    with ExitStack() as disk:
+        if case.error == SMALL_DISK:
+            disk.enter_context(small(folder / "home"))
+        try:
+            async with a_world(folder) as world:
+                play = Play(case, world, folder / "record", lasting_s)
+                await play.run()
+        except (AssertionError, TimeoutError) as error:
+            assert play
+            play.found.append((str(error) or repr(error))[:2000])
     return play
 
 
@@ -439,7 +472,8 @@ def lasting(stores: Sequence[Store] = STORES) -> list[Case]:
     ends = (False, True)
     cases = [Case(store, error, killed=ended) for store in stores for error in ("ENOSPC", "EROFS") for ended in ends]
     cases += [Case(store, "sync") for store in stores]
-    return [*cases, *(Case(store, "EMFILE") for store in stores if store.name in ("all", "versions", "settings"))]
+    cases += [Case(store, "EMFILE") for store in stores if store.name in ("all", "versions", "settings")]
+    return [*cases, *(Case(store, SMALL_DISK, killed=ended) for store in stores[-1:] for ended in ends)]
 
 
 async def prove(folder: Path, effort: Effort) -> Report:
@@ -447,7 +481,8 @@ async def prove(folder: Path, effort: Effort) -> Report:
     if problem := tracer.why_not():
         return Report({}, skipped=problem)
     dice = random.Random(effort.seed)
-    cases = lasting()
+    with small(folder / "disk") as may_mount:
+        cases = [case for case in lasting() if may_mount or case.error != SMALL_DISK]
     lasting_s = 7.0
     room = asyncio.Semaphore(AT_ONCE)
     if effort.quick:
