@@ -14,8 +14,12 @@
     ├── Misuse              say what to change, and exit with 2
     └── Stop                say why, and exit with 1
 
-Whatever else is raised is a bug and ends the turn loudly.
+Whatever else is raised is a bug and ends the turn loudly, but for an OSError that `passes`.
 """
+
+import errno
+
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
 
 
 class NanomemError(Exception):
@@ -80,3 +84,8 @@ class Misuse(NanomemError):
 
 class Stop(NanomemError):
     """The program cannot go on."""
+
+
+def passes(error: BaseException) -> bool:
+    """Whether it is of a disk that is full or ill, or too many open files: the same may be done once that is over."""
+    return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE

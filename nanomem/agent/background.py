@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from nanomem.agent.together import unwrapped
-from nanomem.errors import NanomemError, Stop
+from nanomem.errors import NanomemError, Stop, passes
 
 log = structlog.get_logger()
 
@@ -59,7 +59,8 @@ class Background:
             raise
         except NanomemError as error:
             log.warning("background.failed", what=what, kind=type(error).__name__, reason=error.text)
-        except OSError as error:  # too many open files, a disk that is ill: the machine's trouble, and no bug
-            log.warning("background.failed", what=what, kind=type(error).__name__, reason=str(error))
-        except Exception:  # as in a lane: what fails here stops nothing else
-            log.exception("background.bug", what=what)
+        except Exception as error:  # as in a lane: what fails here stops nothing else
+            if passes(error):
+                log.warning("background.failed", what=what, kind=type(error).__name__, reason=str(error))
+            else:
+                log.exception("background.bug", what=what)

@@ -19,7 +19,7 @@ from nanomem.agent.together import StopScope, unwrapped
 from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import DISK
 from nanomem.bus import Bus, Lane
-from nanomem.errors import CannotStore, Refused, Stop, TryLater
+from nanomem.errors import CannotStore, Refused, Stop, TryLater, passes
 from nanomem.messages import Outbound
 from nanomem.ports import Clock, Queued
 
@@ -95,17 +95,18 @@ class AgentLoop:
                 if tell and not told:
                     told = await self._try_to_say(lane, DISK)
                 return await work()
-            except CannotStore as error:
-                log.error("lane.cannot_store", address=lane.address, reason=error.text)
-                tell = True
             except Stop:
                 raise
-            except Exception:  # the one broad except: what fails in one chat never stops another
-                log.exception("lane.bug", address=lane.address)
-                if work is give_up:
-                    give_up = partial(self._abandon, lane, outbound_id)
-                work = give_up
-                continue
+            except Exception as error:  # the one broad except: what fails in one chat never stops another
+                if isinstance(error, CannotStore) or passes(error):
+                    log.error("lane.cannot_store", address=lane.address, reason=str(error))
+                    tell = True
+                else:
+                    log.exception("lane.bug", address=lane.address)
+                    if work is give_up:
+                        give_up = partial(self._abandon, lane, outbound_id)
+                    work = give_up
+                    continue
             await self.clock.sleep(DISK_WAIT_S)
 
     async def _abandon(self, lane: Lane, outbound_id: str) -> None:

@@ -18,7 +18,6 @@ from nanomem.errors import CannotStore, Stop
 
 T = TypeVar("T")
 _SWAP = 2  # RENAME_EXCHANGE of renameat2(2), and RENAME_SWAP of renamex_np(2)
-_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the slower one
 
 
@@ -263,11 +262,6 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         with names_synced(path.parent):
             path.mkdir(mode=0o700, exist_ok=True)
-
-
-def is_of_the_disk(error: OSError) -> bool:
-    """Whether the same may be done once the machine is well again; nothing is wrong with what was to be done."""
-    return error.errno in _OF_THE_DISK
 
 
 def reason(path: Path, error: OSError) -> str:

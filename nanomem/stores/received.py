@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nanomem.errors import CannotStore, Refused, TryLater
+from nanomem.errors import CannotStore, Refused, TryLater, passes
 from nanomem.messages import Attachment, Image, Inbound
 from nanomem.ports import Channel
 from nanomem.spaces import Space
@@ -50,7 +50,7 @@ class ReceivedFiles:
                     await asyncio.to_thread(_put, draft, space.root, name)
                 paths.append(f"{FOLDER}/{name}")
             except (Refused, TryLater, OSError) as error:
-                if isinstance(error, OSError) and durable.is_of_the_disk(error):
+                if isinstance(error, OSError) and passes(error):
                     raise CannotStore(durable.reason(space.root / FOLDER / name, error)) from error
                 notes.append(f"[{attachment.name[:_LONGEST_NAME]} could not be taken: {error}]")
         return paths, notes

@@ -1,11 +1,13 @@
 """What goes wrong at the worst moment, and what a person sees of it."""
 
 import asyncio
+import errno
 from dataclasses import replace
 
 import pytest
 
 from nanomem.agent.together import StopScope, beside
+from nanomem.agent.turn import DISK
 from nanomem.errors import CannotStore
 from nanomem.messages import Attachment, Inbound
 from nanomem.ports import Channel
@@ -97,6 +99,26 @@ async def test_a_full_disk_costs_no_second_call() -> None:
         await chat.until_answered()
         assert chat.hears == ["kept"]
     assert len(world.model.requests) == 2 and ran == ["do"]
+
+
+async def test_too_many_open_files_are_waited_for() -> None:
+    """Whatever could not be opened: it is no bug, and the message is answered once that is over."""
+
+    class Exhausted(FakeFiles):
+        times = 2
+
+        async def receive(self, space: Space, message: Inbound, channel: Channel) -> tuple[list[str], list[str]]:
+            if self.times:
+                self.times -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return await super().receive(space, message, channel)
+
+    world = World(FakeModel("fine"), files=Exhausted())
+    async with running(world) as chat:
+        await chat.says("one")
+        await chat.until_answered()
+        assert chat.hears == [DISK, "fine"] or chat.hears == ["fine", DISK]
+    assert len(world.model.requests) == 1
 
 
 async def test_new_overtakes_a_message_that_came_with_it() -> None:
