@@ -9,6 +9,7 @@ from proofs import tracer
 from proofs.claim import Effort
 from proofs.claims import faults
 from proofs.record import Event
+from proofs.trouble import synced_again
 
 REFUSED = tracer.why_not()
 
@@ -27,6 +28,6 @@ def test_a_sync_that_is_tried_again_is_found() -> None:
         return Event(1, "fdatasync", path, result)
 
     failed = sync("a", -errno.EIO)
-    assert faults.synced_again([sync("a"), failed, sync("b")]) == []
-    assert faults.synced_again([failed, sync("b"), sync("a")]) == ["a was synced again after that had failed"]
-    assert faults.synced_again([sync("state/recall/x.db", -errno.EIO), sync("state/recall/x.db")]) == []
+    assert synced_again([sync("a"), failed, sync("b")]) == []
+    assert synced_again([failed, sync("b"), sync("a")]) == ["a was synced again after that had failed"]
+    assert synced_again([sync("state/recall/x.db", -errno.EIO), sync("state/recall/x.db")]) == []
