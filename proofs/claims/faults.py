@@ -42,7 +42,7 @@ def lasting(stores: Sequence[Store] = STORES) -> list[Case]:
     """The faults that last for a while."""
     ends = (False, True)
     cases = [Case(store, error, killed=ended) for store in stores for error in ("ENOSPC", "EROFS") for ended in ends]
-    cases += [Case(store, "sync") for store in stores]
+    cases += [Case(store, "sync") for store in stores if not store.view]  # it is seldom synced, and hangs on none
     cases += [Case(store, "EMFILE") for store in stores if store.name in ("all", "versions", "settings")]
     return [*cases, *(Case(store, SMALL_DISK, killed=ended) for store in stores[-1:] for ended in ends)]
 
