@@ -67,8 +67,8 @@ class TelegramDoor:
             }
             try:
                 await asyncio.to_thread(set_values, self._home / "config.toml", changes)
-            except (CannotStore, Misuse) as error:
-                log.error("telegram.pairing_failed", user=user, error=error.text)
+            except (CannotStore, Misuse, OSError) as error:  # the last where the library for it cannot be opened
+                log.error("telegram.pairing_failed", user=user, error=str(error))
                 raise Refused(NOT_NOW) from error
             await self._spend(code)
             self._allowed, self._owners = allowed, owners
