@@ -6,20 +6,20 @@ file systems compared by Pillai et al. ("All File Systems Are Not Created Equal"
 
 - Open effects survive in any choice, in no order among each other: neither between files, nor between data and names,
   nor between the names of one folder (btrfs reorders these; ext4 and xfs keep them in order). A file's sync says
-  nothing of its name (where ext4, xfs and btrfs promise more), and a rename into another folder is certain only once
-  both folders are.
+  nothing of its name, where ext4, xfs and btrfs promise more.
 - Of one name the disk holds one moment of its history: if a later change of a name survives, so does each before it.
-- A change of names is all or nothing: a rename, an exchange. The name has the old file or the new one, and of the new
-  one only what was synced: it may well be empty.
+- A change of names is all or nothing, a rename into another folder and an exchange, too; so a sync of either folder
+  makes it certain. The name has the old file or the new one, and of the new one only what was synced: it may be empty.
 - An open write survives whole, or not at all, or torn: at a sector, at any byte, or with its size but without its data,
   which then is zeros. A sector that was synced and is not written again is not damaged.
 
-A folder whose own name did not survive is gone with all in it. Nothing is known of modes, links that are not hard, and
-maps of memory; of these a database's `-shm` is one, which says nothing that the next start does not find out by itself.
+A folder whose own name did not survive is gone with all in it. Nothing is known of modes and times. A database's `-shm`
+is left out: it is written through a mapping, and says nothing that the next start does not find out by itself.
 """
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -27,32 +27,38 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
+from proofs.record import (
+    EXCHANGE,
+    KEEP_SIZE,
+    LINKS,
+    MKDIRS,
+    OPENS,
+    REMOVALS,
+    RENAMES,
+    SYMLINKS,
+    SYNCS,
+    TRUNCATIONS,
+    WRITES,
+    Event,
+)
+
 SECTOR = 512
 ROOT = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One system call that succeeded. Paths are seen from the root, which is `.`; `size` is that of a new end."""
-
-    call: str
-    path: str
-    to: str = ""
-    offset: int = 0
-    data: bytes = b""
-    size: int = 0
+SHARED_MEMORY = "-shm"
 
 
 @dataclass(frozen=True)
 class State:
-    """What is on a disk: the files' contents, and the folders but for the root, by their paths."""
+    """What is on a disk, by paths: what is in the files, the folders but for the root, where symbolic links point."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
+    links: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self, but: Callable[[str], bool] = lambda path: False) -> str:
         """The same for the same state; paths that `but` is true of do not count."""
         parts = [("folder", path, "") for path in self.folders]
+        parts += [("link", path, to) for path, to in self.links.items()]
         parts += [("file", path, sha256(data).hexdigest()) for path, data in self.files.items()]
         return sha256(json.dumps(sorted(part for part in parts if not but(part[1]))).encode()).hexdigest()
 
@@ -72,11 +78,13 @@ Choice = Sequence[Part | None]
 
 @dataclass(eq=False, slots=True)
 class Names:
-    """A change of names, all or nothing: which node each has from then on. `unsynced` are the folders yet to sync."""
+    """A change of names, all or nothing: which node each has from then on, by folder and name."""
 
     paths: tuple[str, ...]
     given: Mapping[tuple[int, str], int | None]
-    unsynced: set[int]
+
+    def is_in(self, folder: int) -> bool:
+        return any(above == folder for above, _ in self.given)
 
     def outcomes(self) -> list[Part | None]:
         return [None, WHOLE]
@@ -122,54 +130,57 @@ class Disk:
         self._kept: dict[tuple[int, str], int] = {}
         self._content: dict[int, bytes] = {}
         self._folders = {ROOT}
+        self._links: dict[int, str] = {}
+        self._sizes: dict[int, int] = {}
         self._count = 0
         paths = {".": ROOT}
-        for path in sorted([*start.folders, *start.files]):
+        for path in sorted([*start.folders, *start.files, *start.links]):
             above, _, name = path.rpartition("/")
-            node = self._kept[paths[above or "."], name] = paths[path] = self._new(path in start.folders)
-            if path in start.files:
+            if path in start.folders:
+                node = self._folder()
+            elif path in start.links:
+                node = self._link(start.links[path])
+            else:
+                node = self._file()
                 self._content[node] = start.files[path]
+                self._sizes[node] = len(start.files[path])
+            self._kept[paths[above or "."], name] = paths[path] = node
         self._seen = dict(self._kept)
-        self._now = dict(self._content)
 
     def see(self, event: Event) -> None:
-        """One more thing was done; what nothing below the root was changed by is passed over."""
-        match event.call:
-            case "create":
-                node = self._new(False)
-                self._now[node] = self._content[node] = b""
-                self._change({event.path: node})
-            case "mkdir":
-                self._change({event.path: self._new(True)})
-            case "unlink" | "rmdir":
-                self._change({event.path: None})
-            case "link":
-                self._change({event.to: self._node(event.path)})
-            case "rename":
-                if self._node(event.path) != self._find(event.to):
-                    self._change({event.path: None, event.to: self._node(event.path)})
-            case "exchange":
-                self._change({event.path: self._node(event.to), event.to: self._node(event.path)})
-            case "write":
-                if event.data:
-                    self._write(event, event.offset, event.data)
-            case "truncate":
-                self._write(event, event.size, None)
-            case "extend":
-                if event.size > self.size(event.path):
-                    self._write(event, event.size, None)
-            case "sync":
-                self._sync(self._node(event.path))
-            case _:
-                raise ValueError(f"no disk knows {event.call}")
-
-    def has(self, path: str) -> bool:
-        """Whether programs see something of that name."""
-        return self._find(path) is not None
-
-    def size(self, path: str) -> int:
-        """How long programs see a file to be."""
-        return len(self._now[self._node(path)])
+        """One more thing was done, or was not."""
+        call, path, to = event.call, event.path, event.to
+        if event.result is None or event.result < 0 or path.endswith(SHARED_MEMORY):
+            return
+        if call in WRITES:
+            if event.data:
+                self._write(path, event.offset, event.data)
+        elif call in SYNCS:
+            self._sync(self._node(path))
+        elif call in TRUNCATIONS:
+            self._write(path, event.size, None)
+        elif call == "fallocate":
+            if not event.flags & KEEP_SIZE and event.size > self._sizes[self._node(path)]:
+                self._write(path, event.size, None)
+        elif call in OPENS:
+            if self._find(path) is None:
+                self._change({path: self._file()})
+            elif event.flags & os.O_TRUNC:
+                self._write(path, 0, None)
+        elif call in RENAMES:
+            node, other = self._node(path), self._find(to)
+            if node != other:
+                self._change({path: other if event.flags & EXCHANGE else None, to: node})
+        elif call in LINKS:
+            self._change({to: self._node(path)})
+        elif call in SYMLINKS:
+            self._change({path: self._link(to)})
+        elif call in REMOVALS:
+            self._change({path: None})
+        elif call in MKDIRS:
+            self._change({path: self._folder()})
+        else:
+            raise ValueError(f"no disk knows {call}, as was done to {path}")
 
     def seen(self) -> State:
         """What programs see, and what is left if all survives."""
@@ -249,10 +260,20 @@ class Disk:
                 held |= effect.given.keys()
         return legal
 
-    def _new(self, folder: bool) -> int:
+    def _file(self) -> int:
         self._count += 1
-        if folder:
-            self._folders.add(self._count)
+        self._content[self._count] = b""
+        self._sizes[self._count] = 0
+        return self._count
+
+    def _folder(self) -> int:
+        self._count += 1
+        self._folders.add(self._count)
+        return self._count
+
+    def _link(self, to: str) -> int:
+        self._count += 1
+        self._links[self._count] = to
         return self._count
 
     def _find(self, path: str) -> int | None:
@@ -272,26 +293,19 @@ class Disk:
         for path, node in changes.items():
             above, _, name = path.rpartition("/")
             given[self._node(above or "."), name] = node
-        effect = Names(tuple(changes), given, {folder for folder, _ in given})
+        effect = Names(tuple(changes), given)
         self.open.append(effect)
         _give(self._seen, effect)
 
-    def _write(self, event: Event, offset: int, data: bytes | None) -> None:
-        effect = Data((event.path,), self._node(event.path), offset, data)
-        self.open.append(effect)
-        self._now[effect.node] = effect.on(self._now[effect.node], WHOLE)
+    def _write(self, path: str, offset: int, data: bytes | None) -> None:
+        node = self._node(path)
+        self.open.append(Data((path,), node, offset, data))
+        self._sizes[node] = offset if data is None else max(self._sizes[node], offset + len(data))
 
     def _sync(self, node: int) -> None:
         """What it covers becomes certain, and with a name the changes of it before."""
-        for effect in self.open:
-            if isinstance(effect, Names):
-                effect.unsynced.discard(node)
-        certain = self._legal(
-            [
-                WHOLE if (not effect.unsynced if isinstance(effect, Names) else effect.node == node) else None
-                for effect in self.open
-            ]
-        )
+        covered = [effect.is_in(node) if isinstance(effect, Names) else effect.node == node for effect in self.open]
+        certain = self._legal([WHOLE if is_covered else None for is_covered in covered])
         for effect, part in zip(self.open, certain, strict=True):
             if part is None:
                 continue
@@ -306,18 +320,21 @@ class Disk:
         for (folder, name), node in names.items():
             inside.setdefault(folder, []).append((name, node))
         files: dict[str, bytes] = {}
+        links: dict[str, str] = {}
         folders: set[str] = set()
         waiting = [(ROOT, "")]
         while waiting:
             folder, prefix = waiting.pop()
             for name, node in inside.get(folder, ()):
                 path = prefix + name
-                if node not in self._folders:
+                if node in self._links:
+                    links[path] = self._links[node]
+                elif node not in self._folders:
                     files[path] = content[node]
-                elif path not in folders:
+                else:
                     folders.add(path)
                     waiting.append((node, f"{path}/"))
-        return State(files, frozenset(folders))
+        return State(files, frozenset(folders), links)
 
 
 def _give(names: dict[tuple[int, str], int], change: Names) -> None:
