@@ -141,6 +141,24 @@ async def test_a_batch_is_delivered_again_although_it_was_confirmed(telegram: Te
     assert await poll(bot, offset=1002) == []
 
 
+async def test_another_server_goes_on_from_a_copy(telegram: TelegramServer, bot: Bot) -> None:
+    """What people see, and what waits to be confirmed, is as it was, whatever happened since."""
+    first = telegram.say("Hi")
+    sent = await bot.send_message(42, "Hello.")
+    copy = telegram.snapshot()
+    await bot.edit_message_text("Bye.", 42, sent.message_id)
+    await bot.do_api_request("getUpdates", api_kwargs={"offset": first + 1, "timeout": 0})
+    async with TelegramServer() as other, a_bot(other) as same_bot:
+        other.restore(copy)
+        assert other.visible() == ["Hello."] and other.unconfirmed == [first]
+        await same_bot.edit_message_text("Good day.", 42, sent.message_id)
+        assert other.visible() == ["Good day."] and telegram.visible() == ["Bye."]
+        assert other.say("Again") == first + 1
+    async with TelegramServer() as third:
+        third.restore(copy)
+        assert third.visible() == ["Hello."]
+
+
 async def test_updates_of_people_can_be_parsed(telegram: TelegramServer, bot: Bot) -> None:
     """Every kind of message is one the real library understands."""
     telegram.say("/new@nanomem_bot now 🙂 @nanomem_bot", user=7, chat=-1001, topic=3, username="ann")

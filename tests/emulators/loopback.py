@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from copy import deepcopy
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from aiohttp import web
 
@@ -22,6 +23,9 @@ class LoopbackServer:
     emulator: it is kept and raised when the block ends, so that it cannot pass for a fault
     that the test asked for.
     """
+
+    _of_connections: ClassVar[frozenset[str]] = frozenset({"_port", "_changed", "_listener", "_web", "_bugs"})
+    """Attributes that are no memory of what happened."""
 
     def __init__(self) -> None:
         self._port = 0
@@ -71,6 +75,16 @@ class LoopbackServer:
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._web, "127.0.0.1", self._port)
             self._port = self._listener.sockets[0].getsockname()[1]
+
+    def snapshot(self) -> dict[str, Any]:
+        """A copy of all it knows, for another server of the kind; what waits on open connections is not in it."""
+        known = {name: value for name, value in vars(self).items() if name not in self._of_connections}
+        return deepcopy(known)
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Knows this from now on."""
+        vars(self).update(deepcopy(snapshot))
+        self._notify()
 
     async def wait_for(self, predicate: Callable[[], T], timeout: float = 10) -> T:
         """The first true value of `predicate`, asked now and after each event at the server.

@@ -194,6 +194,8 @@ class OpenAIServer(LoopbackServer):
     together. `count` counts the tokens of a text.
     """
 
+    _of_connections = LoopbackServer._of_connections | {"_open", "in_flight"}
+
     def __init__(
         self,
         *,

@@ -187,6 +187,8 @@ class TelegramServer(LoopbackServer):
     seconds each was told to wait.
     """
 
+    _of_connections = LoopbackServer._of_connections | {"_poll", "_methods"}
+
     def __init__(
         self,
         token: str = "1234567:nanomem-Test_Token",
