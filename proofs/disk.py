@@ -156,7 +156,12 @@ class Disk:
             if event.data:
                 self._write(path, event.offset, event.data)
         elif call in SYNCS:
-            self._sync(self._node(path))
+            node = self._node(path)
+            self._settle(
+                [effect.is_in(node) if isinstance(effect, Names) else effect.node == node for effect in self.open]
+            )
+        elif call == "syncfs":
+            self._settle([True] * len(self.open))
         elif call in TRUNCATIONS:
             self._write(path, event.size, None)
         elif call == "fallocate":
@@ -302,9 +307,8 @@ class Disk:
         self.open.append(Data((path,), node, offset, data))
         self._sizes[node] = offset if data is None else max(self._sizes[node], offset + len(data))
 
-    def _sync(self, node: int) -> None:
-        """What it covers becomes certain, and with a name the changes of it before."""
-        covered = [effect.is_in(node) if isinstance(effect, Names) else effect.node == node for effect in self.open]
+    def _settle(self, covered: Sequence[bool]) -> None:
+        """The effects that a sync covers become certain, and with a name the changes of it before."""
         certain = self._legal([WHOLE if is_covered else None for is_covered in covered])
         for effect, part in zip(self.open, certain, strict=True):
             if part is None:

@@ -18,13 +18,13 @@ CALLS: Mapping[str, Mapping[str, int]] = {
         **{"fsync": 74, "fdatasync": 75, "truncate": 76, "ftruncate": 77, "rename": 82, "mkdir": 83, "rmdir": 84},
         **{"creat": 85, "link": 86, "unlink": 87, "symlink": 88, "openat": 257, "mkdirat": 258, "unlinkat": 263},
         **{"renameat": 264, "linkat": 265, "symlinkat": 266, "fallocate": 285, "accept4": 288, "pwritev": 296},
-        **{"renameat2": 316, "copy_file_range": 326, "pwritev2": 328, "openat2": 437},
+        **{"syncfs": 306, "renameat2": 316, "copy_file_range": 326, "pwritev2": 328, "openat2": 437},
     },
     "aarch64": {
         **{"mkdirat": 34, "unlinkat": 35, "symlinkat": 36, "linkat": 37, "renameat": 38, "truncate": 45},
         **{"ftruncate": 46, "fallocate": 47, "openat": 56, "write": 64, "writev": 66, "pwrite64": 68, "pwritev": 70},
         **{"sendfile": 71, "fsync": 82, "fdatasync": 83, "socket": 198, "accept": 202, "mmap": 222, "accept4": 242},
-        **{"renameat2": 276, "copy_file_range": 285, "pwritev2": 287, "openat2": 437},
+        **{"syncfs": 267, "renameat2": 276, "copy_file_range": 285, "pwritev2": 287, "openat2": 437},
     },
 }
 """The numbers of the calls that write, by machine; asm/unistd.h."""

@@ -275,7 +275,7 @@ class Sight:
                 return on(a, offset=self._position(a))
             case "copy_file_range":
                 return on(c, offset=self._number(d) if d else self._position(c))
-            case "fsync" | "fdatasync":
+            case "fsync" | "fdatasync" | "syncfs":
                 return on(a)
             case "ftruncate":
                 return on(a, size=b)
