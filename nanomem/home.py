@@ -94,7 +94,13 @@ class Lock:
         self._path = home.lock
 
     def __enter__(self) -> Self:
-        """Takes it, or raises Stop that names who has it; a few looks by `holder` meanwhile do no harm."""
+        """Takes it, or raises Stop that names who has it; a few looks by `holder` meanwhile do no harm.
+
+        Where the last one did not give it back, all that it has written is made durable first.
+        """
+        from nanomem.stores import durable
+
+        is_new = not self._path.exists()
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -109,13 +115,17 @@ class Lock:
             pid = _pid(self._file) or "unknown"
             os.close(self._file)
             raise Stop(f"nanomem is already running here (pid {pid}). Stop it first, or choose another --home.")
+        in_order = not is_new and os.fstat(self._file).st_size == 0
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        if not in_order:
+            durable.settle(self._path)
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_more: object) -> None:
         """Gives it back; the file stays, since removing it would let two hold one each."""
-        os.ftruncate(self._file, 0)
+        if error is None:
+            os.ftruncate(self._file, 0)
         os.close(self._file)
 
 

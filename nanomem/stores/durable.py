@@ -256,6 +256,29 @@ def sync_names(fd: int, path: Path) -> None:
         raise Stop(reason(path, error)) from error
 
 
+def settle(path: Path) -> None:
+    """Returns once all is on disk that anybody has written to the file system of this file. Raises Stop.
+
+    A process that was killed may have written what it had no time to sync. Who comes next reads it, and takes it for
+    decided: shows an answer, confirms a message. After that it must not be lost in a power cut.
+    """
+    import ctypes
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise Stop(reason(path, error)) from error
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(libc, "syncfs"):  # macOS
+            os.sync()
+        elif libc.syncfs(fd):
+            number = ctypes.get_errno()
+            raise Stop(reason(path, OSError(number, os.strerror(number))))
+    finally:
+        os.close(fd)
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder, and those above it, and syncs their entries. Raises OSError, Stop."""
     if not path.is_dir():

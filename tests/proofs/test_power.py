@@ -1,0 +1,65 @@
+"""Power cuts: a sample of them, and what a life that ended badly leaves to the next one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proofs import tracer
+from proofs.disk import Disk, State
+from proofs.record import Event, events
+
+CHECKOUT = Path(__file__).parents[2]
+REFUSED = tracer.why_not()
+pytestmark = pytest.mark.skipif(bool(REFUSED), reason=REFUSED)
+
+LIFE = """
+import os, sys
+from pathlib import Path
+from nanomem.home import Home, Lock, make
+
+home = Home(Path(sys.argv[1]))
+make(home)
+with Lock(home):
+    if sys.argv[2] != "looks":
+        home.state.joinpath("said").write_text(sys.argv[2])
+    if sys.argv[2] == "killed":
+        os._exit(9)
+"""
+
+
+def test_what_a_killed_process_has_written_is_certain_before_the_next_one_acts_on_it(tmp_path: Path) -> None:
+    """It had no time to sync; the next one takes what it reads for decided, so a power cut must not take it back."""
+    home = tmp_path / "home"
+    home.mkdir()
+    disk = Disk(State())
+    lived(home, disk, "killed")
+    assert None in {state.files.get("state/said") for state in disk.states()}
+    lived(home, disk, "looks")
+    assert {state.files.get("state/said") for state in disk.states()} == {b"killed"}
+
+
+def test_a_process_that_ended_in_order_leaves_nothing_to_sync(tmp_path: Path) -> None:
+    """It has synced what it promised; the next one starts without the wait."""
+    home = tmp_path / "home"
+    home.mkdir()
+    disk = Disk(State())
+    lived(home, disk, "ends")
+    assert "syncfs" in {event.call for event in seen(home)}
+    lived(home, disk, "looks")
+    assert "syncfs" not in {event.call for event in seen(home)}
+
+
+def lived(home: Path, disk: Disk, how: str) -> None:
+    record = home.parent / "record"
+    watched = (sys.executable, "-m", "proofs.tracer", "--home", str(home), "--record", str(record), "--")
+    subprocess.run([*watched, sys.executable, "-c", LIFE, str(home), how], cwd=CHECKOUT, check=False)
+    for event in seen(home):
+        disk.see(event)
+
+
+def seen(home: Path) -> list[Event]:
+    """What the last life did."""
+    with home.parent.joinpath("record").open() as lines:
+        return list(events(lines))
