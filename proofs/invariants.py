@@ -173,7 +173,7 @@ def files(home: Path, torn: int = 0) -> list[str]:
     for name in _below(home):
         path = home / name
         about = path.lstat()
-        if stat.S_ISLNK(about.st_mode) or _is_of_a_tool(name):
+        if stat.S_ISLNK(about.st_mode) or is_of_a_tool(name):
             continue
         wanted = 0o700 if path.is_dir() else 0o400 if "/objects/" in name else 0o600
         if (mode := stat.S_IMODE(about.st_mode)) not in (wanted, wanted | 0o200):
@@ -207,7 +207,7 @@ def _below(home: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(folder, name), home)
 
 
-def _is_of_a_tool(name: str) -> bool:
+def is_of_a_tool(name: str) -> bool:
     """Whether it is in a workspace and none of our own files."""
     parts = name.split("/")
     depth = 1 if parts[0] == "workspace" else 2 if parts[0] == "spaces" else len(parts)

@@ -74,8 +74,8 @@ class Visit:
         await self.life.ready()
         await self.world.catches_up(self._keys())
 
-    def violations(self) -> list[str]:
-        """What does not hold though it should, now that nothing is under way."""
+    def violations(self, torn: int = 0) -> list[str]:
+        """What does not hold though it should, now that nothing is under way; so many lines may be torn."""
         world, found = self.world, []
         for chat, texts in self.told.items():
             found += invariants.conversation(*world.talk(chat, texts))
@@ -84,7 +84,7 @@ class Visit:
         lines = [line for version in world.versions() for line in version.lines]
         found += invariants.facts(self.facts, texts, lines)
         found += invariants.in_flight(world.home)
-        return found + invariants.files(world.home)
+        return found + invariants.files(world.home, torn)
 
     def _keys(self) -> list[str]:
         return [f"telegram:{chat}" for chat in self.told]
