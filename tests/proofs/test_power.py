@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from proofs import tracer
+from proofs.claim import Effort
+from proofs.claims import power
 from proofs.disk import Disk, State
 from proofs.record import Event, events
 
@@ -63,3 +65,10 @@ def seen(home: Path) -> list[Event]:
     """What the last life did."""
     with home.parent.joinpath("record").open() as lines:
         return list(events(lines))
+
+
+async def test_what_was_acknowledged_outlives_a_power_cut(tmp_path: Path) -> None:
+    """A sample of `scripts/prove power`."""
+    report = await power.prove(tmp_path, Effort(quick=True))
+    assert not report.violations, "\n".join(report.violations)
+    assert {name.partition(": ")[2] for name in report.tried} > {"states looked at", "states recovered from"}
