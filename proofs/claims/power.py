@@ -168,6 +168,7 @@ class Trial:
     def _look_at(self, play: Play, deaths: Deaths, most: int, moments: Container[int] | None = None) -> None:
         """Whether the promises made by each moment stand, in so many states of each."""
         folder = self._folder / "looked-at"
+        told: set[str] = set()
         for number, disk in play.disks():
             promises = [promise for promise in play.promises if promise.at <= number]
             if not promises or (moments is not None and number not in moments):
@@ -178,7 +179,9 @@ class Trial:
                     self._count("states looked at")
                     lay_down(state, folder / "home")
                     for found in broken(promises, World(folder / "home", TelegramServer(TOKEN), OpenAIServer())):
-                        self._tell(deaths, f"power gone after event {number}: {found}")
+                        if found not in told:
+                            told.add(found)
+                            self._tell(deaths, f"power gone after event {number}: {found}")
                     shutil.rmtree(folder)
 
     async def _recover(self, past: Past, deaths: Deaths, most: int) -> None:
