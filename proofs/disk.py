@@ -11,7 +11,8 @@ file systems compared by Pillai et al. ("All File Systems Are Not Created Equal"
 - A change of names is all or nothing, a rename into another folder and an exchange, too; so a sync of either folder
   makes it certain. The name has the old file or the new one, and of the new one only what was synced: it may be empty.
 - An open write survives whole, or not at all, or torn: at a sector, at any byte, or with its size but without its data,
-  which then is zeros. A sector that was synced and is not written again is not damaged.
+  which then is zeros. Bytes beside it in the same sector are not damaged (SQLite calls that a powersafe overwrite, and
+  assumes it, too).
 
 A folder whose own name did not survive is gone with all in it. Nothing is known of modes and times. A database's `-shm`
 is left out: it is written through a mapping, and says nothing that the next start does not find out by itself.
@@ -208,9 +209,10 @@ class Disk:
     ) -> Iterator[State]:
         """Different states that a cut may leave, `most` at most, beginning with the two ends: all survives, nothing.
 
-        All of them if the open effects have at most so many outcomes together, else the extremes (one alone is
-        lost, or survives, or is torn; each prefix) as far as there is room for half of them, and the rest by the
-        dice. Paths that `aside` is true of are left to the dice, too, and make no state a different one.
+        All of them if the open effects have at most so many outcomes together, else some of the extremes (one alone is
+        lost, or survives, or is torn, the others being lost or surviving; each prefix with a torn end), half of what
+        is asked for, and the rest by the dice. Paths that `aside` is true of are left to the dice, too, and make no
+        state a different one.
         """
         dice = dice or Random(0)
         kinds = [effect.outcomes() for effect in self.open]
@@ -250,7 +252,7 @@ class Disk:
                 extremes.append([part if i == at else None for i in range(len(kinds))])
                 extremes.append([part if i == at else WHOLE for i in range(len(kinds))])
         dice.shuffle(extremes)
-        yield from extremes[: 2 * most]
+        yield from extremes[: most // 2]
         for _ in range(4 * most):
             luck = dice.choice([0.2, 0.5, 0.8])
             yield [_drawn(kind, dice, luck) for kind in kinds]

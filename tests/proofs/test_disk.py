@@ -279,6 +279,25 @@ def test_a_move_to_another_folder_is_all_or_nothing() -> None:
         assert sorted(state.files) == ["d/kept", "d/old"]
 
 
+def test_a_link_and_a_folder_are_names_like_all_others() -> None:
+    """There or not; a second name of a file keeps what is in it."""
+    done = [Do("symlink", "lock", "ours"), Do("mkdir", "e"), Do("link", "old", "e/second"), Do("unlink", "old")]
+    found = disk_after(done)
+    assert found.seen() == State({"d/kept": b"k", "e/second": b"o"}, frozenset({"d", "e"}), {"lock": "ours"})
+    everything = list(found.states(most=ALL))
+    assert {tuple(state.links) for state in everything} == {(), ("lock",)}
+    assert {(*sorted(state.files), "e" in state.folders) for state in everything} == {
+        ("d/kept", "old", False),
+        ("d/kept", False),
+        ("d/kept", "old", True),
+        ("d/kept", True),
+        ("d/kept", "e/second", "old", True),
+        ("d/kept", "e/second", True),
+    }
+    again = disk_after([*done, Do("unlink", "lock"), Do("sync", ".")])
+    assert {tuple(state.links) for state in again.states()} == {()}
+
+
 def test_a_long_write_tears_at_sectors_and_between() -> None:
     """A prefix, a suffix behind zeros, or nothing but the length."""
     text = bytes(range(1, 200)) * 10
