@@ -45,7 +45,7 @@ class ReceivedFiles:
             draft = self._drafts / hashlib.sha256(os.fsencode(space.root / name)).hexdigest()
             try:
                 if not await asyncio.to_thread(_is_there, space.root, name):
-                    await asyncio.to_thread(_make, self._drafts)
+                    await asyncio.to_thread(durable.make_folder, self._drafts)
                     await channel.fetch(attachment, draft)
                     await asyncio.to_thread(_put, draft, space.root, name)
                 paths.append(f"{FOLDER}/{name}")
@@ -71,10 +71,6 @@ def _folder(root: Path) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def _make(folder: Path) -> None:
-    folder.mkdir(0o700, parents=True, exist_ok=True)
 
 
 def _is_there(root: Path, name: str) -> bool:
