@@ -30,7 +30,7 @@ from proofs.invariants import is_of_a_tool
 from proofs.promises import Promise, Witness, broken
 from proofs.record import SYNCS, Event, events
 from proofs.scenarios import BY_NAME, SCENARIOS
-from proofs.stage import COMMANDS, Past, Scenario, Visit, prepared
+from proofs.stage import COMMANDS, PATIENCE_S, Past, Scenario, Visit, prepared
 from tests.daemon.running import OWNER, REPLIES, TOKEN, World, a_world
 from tests.emulators import OpenAIServer, TelegramServer
 
@@ -42,7 +42,6 @@ NOT_HERE = ("edit",)
 """There a person's editor writes beside the daemon, which the tracer does not see."""
 LOOKED_AT, RECOVERED = 24, 6
 """States of one moment, at most, that are looked at, and that a daemon is started on."""
-WITHIN_S = 120.0
 LEFT = "left behind: "
 """Of what is half made a cut may leave something; whoever makes it again takes it away."""
 _PAUSE_S = 0.05
@@ -240,7 +239,7 @@ async def played(scenario: Scenario, past: Past, folder: Path, deaths: Deaths) -
             visit.life = await world.daemon(scenario.model, under, **scenario.settings)
             acting = acting or asyncio.create_task(_acts(scenario, visit))
             watching = asyncio.create_task(witness.watches(record))
-            ending = asyncio.create_task(visit.life.exit_code(within_s=WITHIN_S))
+            ending = asyncio.create_task(visit.life.exit_code(within_s=2 * PATIENCE_S))
             await asyncio.wait([acting, ending], return_when=asyncio.FIRST_COMPLETED)
             await visit.life.kill()
             watching.cancel()
@@ -278,6 +277,7 @@ async def recovered(scenario: Scenario, past: Past, play: Play, state: State, fo
             visit.life = await world.daemon(scenario.model, **scenario.settings)
             await visit.life.ready()
             await _rests(visit)
+            await visit.catches_up()
             await visit.life.stops()
             found = [line for line in visit.violations(torn) if not line.startswith(LEFT)]
             return found + broken(play.promises, world)
@@ -287,6 +287,7 @@ async def recovered(scenario: Scenario, past: Past, play: Play, state: State, fo
 
 def _visit(world: World, past: Past, told: Mapping[int, Sequence[str]], facts: Sequence[str]) -> Visit:
     world.replies = (*REPLIES, *COMMANDS)
+    world.patience_s = PATIENCE_S
     world.earlier = Counter(past.earlier)
     return Visit(world, {chat: [*texts] for chat, texts in told.items()}, [*facts])
 
@@ -300,7 +301,7 @@ async def _rests(visit: Visit) -> None:
     """Returns once nothing waits, neither at the network nor in the daemon."""
     world = visit.world
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 if not world.telegram.unconfirmed and visit.is_settled() and not _in_flight(world.home):
                     return
