@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
+from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 import structlog
@@ -179,8 +180,10 @@ def _said(view: mmap.mmap, start: int, end: int, n: int = 0) -> Iterator[tuple[i
 
 
 def key_of(path: Path) -> str:
-    """The key that a log says it is of; empty if it does not say. Blocks."""
-    return next((record.key for record in read_all(path) if isinstance(record, Metadata)), "")
+    """The key that a log says it is of, or its name where a power cut took the line that does; else empty. Blocks."""
+    said = next((record.key for record in read_all(path) if isinstance(record, Metadata)), "")
+    named = unquote(path.stem)
+    return said or (named if ":" in named else "")
 
 
 def _numbered(view: mmap.mmap, path: Path) -> Iterator[Record]:

@@ -155,6 +155,21 @@ async def test_a_log_that_is_damaged_behind_its_head_is_a_session(space: Space) 
     assert list(await JsonlSessionLog().keys(space)) == [KEY]
 
 
+async def test_a_log_whose_head_a_power_cut_took_is_a_session(space: Space) -> None:
+    """Of its first write only the later sectors had reached the disk; its name still tells whose it is."""
+    log = JsonlSessionLog()
+    first, again = (
+        UserMessage(content=text, timestamp=NOW, n=1, turn=f"{KEY}#1", tokens=1, sender=Sender("42", "Ann"))
+        for text in ("x" * 1000, "said again")
+    )
+    await log.append(space, KEY, [first])
+    whole = path_of(space, KEY).read_bytes()
+    path_of(space, KEY).write_bytes(bytes(512) + whole[512:])
+    await log.append(space, KEY, [again])
+    assert list(await JsonlSessionLog().keys(space)) == [KEY]
+    assert await log.messages(space, KEY, 1, 9) == [again]
+
+
 async def test_where_no_folder_of_sessions_is_there_are_none(space: Space) -> None:
     """Nor where something else stands in its place."""
     (space.root / "sessions").write_text("a letter to my aunt")
