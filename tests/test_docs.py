@@ -5,14 +5,19 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from datetime import UTC
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
+import benchmarks.__main__ as benchmarks
+import proofs.__main__ as proofs
 from nanomem import entries
 from nanomem.cli import app
 from nanomem.ports import Origin
@@ -28,12 +33,15 @@ from tests.stories.chat import World, running
 ROOT = Path(__file__).parents[1]
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
+PROOFS = (ROOT / "docs" / "proofs.md").read_text()
 
 _ROW = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.M)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-_MENTION = re.compile(r"`nanomem( [a-z][^`]*)`")
+_MENTION = re.compile(r"`((?:nanomem|scripts/[a-z]+) [a-z-][^`]*)`")
+_MODULE = re.compile(r"python -m ([a-z][\w.]*)")
 
 
 def rows(text: str, pattern: str) -> dict[str, str]:
@@ -78,6 +86,22 @@ def tools() -> set[str]:
     return set(load_tools(Workbench(UTC, memory=FakeMemory(), skills=FakeSkills())))
 
 
+def scripts() -> set[str]:
+    return {f"scripts/{path.name}" for path in (ROOT / "scripts").iterdir()}
+
+
+def options(main: Callable[[Sequence[str]], int]) -> dict[str, bool]:
+    """Those of a script, as its help tells them, and whether a value stands behind each."""
+    help = StringIO()
+    with redirect_stdout(help), pytest.raises(SystemExit):
+        main(["--help"])
+    return {name: bool(value) for name, value in re.findall(r"(?m)^  (--[a-z]+)( [A-Z]+)?", help.getvalue())}
+
+
+NAME = r"[a-z][a-z-]*"
+"""Of a proof or benchmark."""
+
+
 # --- what is wrong
 
 
@@ -118,7 +142,7 @@ def _slug(heading: str) -> str:
 def wrong_commands(text: str) -> list[str]:
     """Shell lines and mentions that name a script, command or option that is not there."""
     lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
-    lines += [f"nanomem{mention}" for mention in _MENTION.findall(text)]
+    lines += _MENTION.findall(text)
     return [line for line in lines if not _works(shlex.split(line.partition("|")[0], comments=True))]
 
 
@@ -130,7 +154,19 @@ def _works(words: list[str]) -> bool:
     program, *arguments = words
     if program == "nanomem" or (program == "scripts/run" and arguments):
         return _is_command(arguments)
+    if program == "scripts/bench":
+        return _names_only(arguments, set(benchmarks.known()), options(benchmarks.main))
+    if program == "scripts/prove":
+        return _names_only(arguments, set(rows(PROOFS, NAME)), options(proofs.main))
+    if program == "scripts/test":
+        return all((ROOT / word).exists() for word in arguments if not word.startswith("-"))
     return os.access(ROOT / program, os.X_OK)
+
+
+def _names_only(words: Sequence[str], names: set[str], options: Mapping[str, bool]) -> bool:
+    """Whether they are such names and such options, with their values."""
+    pairs = zip(["", *words], words, strict=False)
+    return all(word in names or word in options or options.get(before, False) for before, word in pairs)
 
 
 def _is_command(arguments: list[str]) -> bool:
@@ -170,6 +206,40 @@ def test_every_tool_is_in_the_readme() -> None:
     """By the name that the model calls it."""
     assert len(tools()) > 5
     assert missing(tools(), README) == []
+
+
+def test_every_script_is_described_for_those_who_take_part() -> None:
+    """In the table of CONTRIBUTING.md, and nothing else is."""
+    assert set(rows(CONTRIBUTING, r"scripts/[a-z]+")) == scripts()
+
+
+def test_every_benchmark_is_named() -> None:
+    """Behind the script that runs it, and no other is."""
+    assert set(re.findall(rf"`({NAME})`", rows(CONTRIBUTING, r"scripts/[a-z]+")["scripts/bench"])) == set(
+        benchmarks.known()
+    )
+
+
+def test_every_proof_is_described() -> None:
+    """It has a row in the table of proofs, and a section of what it assumes and does not try."""
+    assert set(proofs.known()) <= set(rows(PROOFS, NAME))
+    for name in rows(PROOFS, NAME):
+        section = PROOFS.partition(f"\n### {name}\n")[2].partition("\n#")[0]
+        assert "*Assumes*" in section or "*Assumes " in section, name
+        assert "*Does not try*" in section, name
+    assert [option for option in options(proofs.main) if option not in PROOFS and option != "--help"] == []
+
+
+def test_every_proof_is_named_by_the_promise_it_is_for() -> None:
+    """The README says of each what it is good for."""
+    named = " ".join(re.findall(r"`scripts/prove ([^`]*)`", README)).split()
+    assert set(rows(PROOFS, NAME)) <= set(named)
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_modules_that_are_run_exist(page: Path) -> None:
+    """After `python -m`."""
+    assert [name for name in _MODULE.findall(page.read_text()) if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
@@ -237,3 +307,11 @@ def test_the_checks_can_fail() -> None:
     right = ["A=b scripts/run", "scripts/test -x", "nanomem --home=x chat -m hi | less", "nanomem config set k v  # so"]
     assert wrong_commands("```sh\n" + "\n".join(wrong + right) + "\n```\n") == wrong
     assert wrong_commands("`nanomem frobnicate` and `nanomem status --json`") == ["nanomem frobnicate"]
+    untrue = [
+        "scripts/bench nothing",
+        "scripts/bench --nothing",
+        "scripts/prove --quick nothing",
+        "scripts/test tests/nothing",
+    ]
+    true = ["scripts/bench start --json", "scripts/prove kills power --seed 7 --quick", "scripts/test tests/tools -x"]
+    assert wrong_commands("".join(f"`{line}` " for line in untrue + true)) == untrue
