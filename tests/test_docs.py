@@ -236,6 +236,12 @@ def test_every_proof_is_named_by_the_promise_it_is_for() -> None:
     assert set(rows(PROOFS, NAME)) <= set(named)
 
 
+def test_every_page_is_found_from_the_readme() -> None:
+    """By a link; a page that nobody comes upon is not read."""
+    linked = {(ROOT / link.partition("#")[0]).resolve() for link in _LINK.findall(README) if "://" not in link}
+    assert [page.name for page in DOCS if page.name != "README.md" and page not in linked] == []
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_modules_that_are_run_exist(page: Path) -> None:
     """After `python -m`."""
