@@ -14,7 +14,6 @@ import structlog
 from nanomem.agent.answering import BUG, Answering, turn_id
 from nanomem.agent.commands import Commands
 from nanomem.agent.delivery import Deliveries
-from nanomem.agent.patience import DISK_WAIT_S
 from nanomem.agent.together import StopScope, unwrapped
 from nanomem.agent.traffic import Traffic
 from nanomem.agent.turn import DISK
@@ -27,6 +26,7 @@ log = structlog.get_logger()
 
 ALBUM_WAIT_S = 0.7
 """Seconds to wait for the rest of an album, whose parts arrive as messages of their own."""
+DISK_WAIT_S = 5.0
 
 Work = Callable[[], Awaitable[None]]
 
