@@ -8,6 +8,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -29,6 +30,7 @@ from nanomem.wiring import SystemClock, ground, next_due
 T = TypeVar("T")
 
 LISTENS_WITHIN_S = 10.0
+_M_ARENA_MAX = -8  # see mallopt(3)
 
 
 def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool, litellm: LitellmProcess) -> int:
@@ -36,7 +38,16 @@ def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive:
     if interactive and settings.channels.telegram.enabled:
         interactive = False
     with Lock(home):
+        _share_one_arena()
         return asyncio.run(_run(home, settings, environ, interactive, litellm))
+
+
+def _share_one_arena() -> None:
+    """glibc keeps memory for each thread, 8 MB in all, for allocating at the same time, which Python never does."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 async def _run(

@@ -168,6 +168,7 @@ def _connect(path: Path, tables: Sequence[str]) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA page_size=1024")  # rows are short, and each commit writes whole pages
+        connection.execute("PRAGMA cache_size=-512")  # kB; years of ids that were handled need not be at hand
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA wal_autocheckpoint=0")

@@ -120,6 +120,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA page_size=1024")  # most spaces are small
+        connection.execute("PRAGMA cache_size=-512")  # kB for each space; the system has the file's pages, too
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")  # a power cut may take back the newest, never tear it
         connection.execute("PRAGMA secure_delete=ON")

@@ -26,6 +26,8 @@ from nanomem.stores.vectors import Vectors
 
 MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
+MOST_UNASKED = 1_000
+"""The same, where nobody asked and a turn waits: what is common says little."""
 _HAIR = 1e-13
 """By how much a second later is better where only a time is asked for: less than any factor over all years."""
 _PLACE_BITS = 24  # a row's id is its source, its place there, and whether it asks
@@ -145,7 +147,7 @@ class Search:
         """Of each place where something was said that may be meant, or near one."""
         if self.question.is_about_times and self._is_narrowed and not self._sought.only_rare:
             return self._in_time()
-        room = MOST_POSTINGS
+        room = MOST_UNASKED if self._sought.only_rare else MOST_POSTINGS
         terms = sorted((self._count(written), written) for written in map(_as_written, self.question.terms))
         if self._sought.only_rare and not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
             return {}
