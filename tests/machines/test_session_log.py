@@ -239,11 +239,19 @@ def is_whole(line: bytes) -> bool:
 
 def told(session: Session, kept: Sequence[Record]) -> Session:
     """A session without what says nothing any more once it is out of sight: what Dream has seen of messages that are
-    consolidated, and the newest `/new` when something was said after it."""
+    consolidated, the newest `/new` when something was said after it, and what a command has made short before that was
+    done again."""
     pointers = [at for at, record in enumerate(kept) if isinstance(record, Said | Reset)]
     is_fresh = bool(pointers) and isinstance(kept[pointers[-1]], Reset)
-    learnt = max(session.learnt, session.last_consolidated)
-    return replace(session, key="", created_at=None, learnt=learnt, last_reset=session.last_reset if is_fresh else None)
+    newest = max((record.history for record in kept if isinstance(record, Consolidated)), default=0)
+    return replace(
+        session,
+        key="",
+        created_at=None,
+        learnt=max(session.learnt, session.last_consolidated),
+        last_reset=session.last_reset if is_fresh else None,
+        compacted=session.compacted if session.compacted and session.compacted.history == newest else None,
+    )
 
 
 def test_the_session_log() -> None:
