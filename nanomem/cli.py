@@ -9,7 +9,6 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Annotated, Any, NoReturn
@@ -148,15 +147,9 @@ def run(ctx: typer.Context) -> int:
     gc.disable()  # what a start makes stays: a tenth of it would be looking through that
     interactive = sys.stdin.isatty() and not ctx.obj.settings().channels.telegram.enabled
     home, settings = ctx.obj.ready(quiet=interactive)
-    from nanomem.models.litellm_process import LitellmProcess
-
-    litellm = LitellmProcess()
-    if settings.agents.defaults.model != "offline":
-        with suppress(OSError):  # it is tried again when it is needed
-            litellm.begin()  # it takes 3 s to load: all else that a start needs happens meanwhile
     from nanomem import running
 
-    return running.run(home, settings, ctx.obj.environ, interactive, litellm)
+    return running.run(home, settings, ctx.obj.environ, interactive)
 
 
 @app.command()

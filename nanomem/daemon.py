@@ -24,7 +24,6 @@ from nanomem.errors import CannotStore, Refused
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory.pushing import Pusher
-from nanomem.models.litellm_process import LitellmProcess
 from nanomem.ports import Channel, Clock
 from nanomem.records import Alias
 from nanomem.settings import Settings
@@ -84,15 +83,15 @@ class Daemon:
 
     async def _warm_up(self) -> None:
         """Loads in the background what the first message would wait for, once the start itself is over."""
-        await self.loop.clock.sleep(WARM_UP_AFTER_S)
         await self.core.asker.model.warm_up()
+        await self.loop.clock.sleep(WARM_UP_AFTER_S)
         await self.core.runner.prompter.warm_up()
         self.core.background.start("catching up", self.catch_up())
 
 
 @asynccontextmanager
 async def assembled(
-    home: Home, settings: Settings, environ: Mapping[str, str], networks: bool, litellm: LitellmProcess | None = None
+    home: Home, settings: Settings, environ: Mapping[str, str], networks: bool
 ) -> AsyncIterator[Daemon]:
     """A daemon on a home whose lock is held. Without `networks`, only the terminal is served."""
     given = settings.channels.telegram
@@ -100,7 +99,7 @@ async def assembled(
         database = await Database.open(home.state / "bus.db", TABLES)
         stack.push_async_callback(database.close)
         meter = counters.SqliteMeter(database)
-        base = ground(home, settings, environ, meter, litellm)
+        base = ground(home, settings, environ, meter)
         clock, logs = base.clock, base.logs
         stack.push_async_callback(base.close)
         box = inbox.SqliteInbox(database)

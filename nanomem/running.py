@@ -20,7 +20,6 @@ from nanomem.errors import Misuse, Stop
 from nanomem.home import Home, Lock, holder
 from nanomem.memory import asked
 from nanomem.memory.dreams import SHOWN
-from nanomem.models.litellm_process import LitellmProcess
 from nanomem.settings import Settings, zone
 from nanomem.spaces import Space
 from nanomem.stores import counters, diary, inbox, pairing
@@ -33,13 +32,13 @@ LISTENS_WITHIN_S = 10.0
 _M_ARENA_MAX = -8  # see mallopt(3)
 
 
-def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool, litellm: LitellmProcess) -> int:
+def run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
     """The daemon, until SIGTERM or SIGINT, or with `interactive` until the person at the terminal leaves."""
     if interactive and settings.channels.telegram.enabled:
         interactive = False
     with Lock(home):
         _share_one_arena()
-        return asyncio.run(_run(home, settings, environ, interactive, litellm))
+        return asyncio.run(_run(home, settings, environ, interactive))
 
 
 def _share_one_arena() -> None:
@@ -50,13 +49,11 @@ def _share_one_arena() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
-async def _run(
-    home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool, litellm: LitellmProcess
-) -> int:
+async def _run(home: Home, settings: Settings, environ: Mapping[str, str], interactive: bool) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with assembled(home, settings, environ, networks=True, litellm=litellm) as daemon:
+    async with assembled(home, settings, environ, networks=True) as daemon:
         gc.freeze()
         gc.enable()
         if interactive:

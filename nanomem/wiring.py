@@ -114,10 +114,9 @@ def ground(
     settings: Settings,
     environ: Mapping[str, str],
     meter: Meter | None = None,
-    litellm: LitellmProcess | None = None,
 ) -> Ground:
     """For a home whose lock is held. Without a `meter` nobody is paid: only a local model makes vectors."""
-    litellm = litellm or LitellmProcess()
+    litellm = LitellmProcess()
     clock, still, versions = SystemClock(), Stillness(), GitVersions(home.versions)
     timezone = zone(settings.agents.defaults.timezone, environ)
     embedder = _embedder(home, settings, environ, litellm)

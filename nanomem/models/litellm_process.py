@@ -1,6 +1,6 @@
 """litellm in a process of its own, as the daemon sees it: its import, its memory and its faults stay out of here.
 
-Begun when it is first needed or before, ended when nobody has asked for long, begun anew when it has died or grown.
+Begun when it is first needed or warmed up, ended when nobody has asked for long, begun anew when it has died or grown.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class LitellmProcess:
         return self._process.pid if self._process else None
 
     def begin(self) -> None:
-        """Starts it, unless it runs; it loads litellm by itself. Needs no event loop. Raises OSError."""
+        """Starts it, unless it runs; it loads litellm by itself. Raises OSError."""
         if self._process is not None:
             return
         ours, theirs = socket.socketpair()
