@@ -28,7 +28,7 @@ _LONGEST = 400  # characters of a line
 _LONGEST_MESSAGE = 1_000  # more is a text to be worked on, not something that reminds of anything
 LONGEST_S = 0.3
 """What a turn waits for it, however much there is to look through."""
-_PATIENCE_S = 0.0  # what was just said elsewhere is not worth an index that is written twice as often
+_PATIENCE_S = 0.02  # for what was just said elsewhere
 _LOOKED_AT = 12
 _PLEASANT = """
 hello hi hey thanks thank thx ok okay yes no please sorry bye goodbye good great nice fine well morning evening

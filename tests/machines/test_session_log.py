@@ -239,8 +239,8 @@ def is_whole(line: bytes) -> bool:
 
 def told(session: Session, kept: Sequence[Record]) -> Session:
     """A session without what says nothing any more once it is out of sight: what Dream has seen of messages that are
-    consolidated, the newest `/new` when something was said after it, and what a command has made short before that was
-    done again."""
+    consolidated, the newest `/new` when something was said after it, what a command has made short before that was done
+    again, and how often a model answered in a turn that was cut more than once."""
     pointers = [at for at, record in enumerate(kept) if isinstance(record, Said | Reset)]
     is_fresh = bool(pointers) and isinstance(kept[pointers[-1]], Reset)
     newest = max((record.history for record in kept if isinstance(record, Consolidated)), default=0)
@@ -249,6 +249,7 @@ def told(session: Session, kept: Sequence[Record]) -> Session:
         key="",
         created_at=None,
         learnt=max(session.learnt, session.last_consolidated),
+        rounds_before=0,
         last_reset=session.last_reset if is_fresh else None,
         compacted=session.compacted if session.compacted and session.compacted.history == newest else None,
     )

@@ -111,7 +111,7 @@ async def test_what_takes_too_long_is_ended(space: Space, boxed: bool, command: 
     """In time, whatever it does against it, and what it wrote before is shown."""
     started = time.monotonic()
     shown = await running(space, boxed, timeout_s=0.5)(f"echo before; {command}")
-    assert shown == "stopped: it took longer than 0.5 s\nbefore\n"
+    assert shown.startswith("stopped: it took longer than 0.5 s\nbefore\n")  # `unshare` may say that it was ended
     assert time.monotonic() - started < 5
 
 
