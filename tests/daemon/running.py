@@ -293,7 +293,8 @@ class World:
 
     def check(self, chat: int, texts: Sequence[str]) -> None:
         """The promise: each message in the log once and in order, in a turn with one end, each end shown once."""
-        assert invariants.conversation(*self.talk(chat, texts)) == [], chat
+        found = invariants.conversation(*self.talk(chat, texts))
+        assert found == [], f"chat {chat}: {found}"
 
     def talk(self, chat: int, texts: Sequence[str]) -> tuple[list[Json], Sequence[str], list[str], int]:
         """A chat's messages in the log, what was told, the answers on its screen, and how many there were earlier."""
