@@ -19,6 +19,8 @@ from nanomem.ports import Channel, Clock, Inbox
 log = structlog.get_logger()
 
 BETWEEN_EDITS_S = 1.0
+LATE_EDIT_S = 2.0
+"""Seconds that the last edit of a growing answer may take to arrive before the whole answer is sent after it."""
 
 
 class Delivery:
@@ -62,8 +64,17 @@ class Delivery:
                 await self._show_first_part()
 
     async def _show_first_part(self) -> None:
+        part = self._channel.parts(self.shown)[0]
+        edit = asyncio.ensure_future(self._channel.show(self._address, self._placed[0], part, final=False))
         try:
-            await self._channel.show(self._address, self._placed[0], self._channel.parts(self.shown)[0], final=False)
+            await asyncio.shield(edit)
+        except asyncio.CancelledError:  # the answer is there: an edit that comes later than it would stand over it
+            try:
+                await asyncio.wait([edit], timeout=LATE_EDIT_S)
+            finally:
+                edit.cancel()
+                await asyncio.gather(edit, return_exceptions=True)
+            raise
         except TryLater as error:
             self._heed(error)
         except Refused as error:  # the final text is what counts: `finish` replaces what cannot be edited
