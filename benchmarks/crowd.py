@@ -3,6 +3,8 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from tests.emulators import TelegramServer
@@ -25,6 +27,29 @@ async def say_all(telegram: TelegramServer, numbers: range, at_once: bool) -> fl
     began = time.monotonic()
     await asyncio.gather(*(converse(chat) for chat in range(1, CHATS + 1)))
     return CHATS * len(numbers) / (time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What rounds of the crowd found: messages a second where each waits for its answer, milliseconds of processor for
+    one of these, and messages a second where all is said at once."""
+
+    paced: list[float]
+    cpu_ms: list[float]
+    burst: list[float]
+
+
+async def served(telegram: TelegramServer, cpu_s: Callable[[], float], rounds: int) -> Served:
+    """So many rounds of both kinds, behind a message of each that warms up; `cpu_s` is what was used until now."""
+    found = Served([], [], [])
+    await say_all(telegram, range(1), at_once=False)
+    for first in range(1, 1 + rounds * MESSAGES, MESSAGES):
+        used = cpu_s()
+        found.paced.append(await say_all(telegram, range(first, first + MESSAGES), at_once=False))
+        found.cpu_ms.append((cpu_s() - used) / (CHATS * MESSAGES) * 1000)
+    for first in range(1 + rounds * MESSAGES, 1 + 2 * rounds * MESSAGES, MESSAGES):
+        found.burst.append(await say_all(telegram, range(first, first + MESSAGES), at_once=True))
+    return found
 
 
 def echoed_number(asked: Json) -> str:

@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.crowd import CHATS, MESSAGES, echoed_number, say_all
+from benchmarks.crowd import echoed_number, served
 from benchmarks.daemons import CHECKOUT, environment, process
 from benchmarks.figures import quantile
 from benchmarks.instant import InstantModel
@@ -81,7 +82,11 @@ async def measured(folder: Path, quick: bool) -> Floor:
                 if start == starts - 1:
                     await _talk(telegram, model, child.pid, Floor(), 1, 3)
                     await _talk(telegram, model, child.pid, floor, rounds, 10)
-                    await _crowd(telegram, model, child.pid, floor, rounds)
+                    model.script(echoed_number)
+                    crowd = await served(telegram, partial(machine.of_all, machine.cpu_s, child.pid), rounds)
+                    floor.paced.extend(crowd.paced)
+                    floor.paced_cpu_ms.extend(crowd.cpu_ms)
+                    floor.burst.extend(crowd.burst)
                     floor.resident.append(machine.of_all(machine.resident, child.pid))
                     floor.proportional.append(machine.of_all(machine.proportional, child.pid))
     return floor
@@ -125,14 +130,3 @@ async def said(telegram: TelegramServer, model: InstantModel, chat: int) -> floa
     telegram.say("hello", chat=chat)
     await telegram.wait_for(lambda: telegram.visible(chat)[before:] == ["Done."], timeout=180)
     return time.monotonic() - began - (model.own_s - model_s)
-
-
-async def _crowd(telegram: TelegramServer, model: InstantModel, pid: int, floor: Floor, rounds: int) -> None:
-    model.script(echoed_number)
-    await say_all(telegram, range(1), at_once=False)
-    for first in range(1, 1 + rounds * MESSAGES, MESSAGES):
-        cpu = machine.of_all(machine.cpu_s, pid)
-        floor.paced.append(await say_all(telegram, range(first, first + MESSAGES), at_once=False))
-        floor.paced_cpu_ms.append((machine.of_all(machine.cpu_s, pid) - cpu) / (CHATS * MESSAGES) * 1000)
-    for first in range(1 + rounds * MESSAGES, 1 + 2 * rounds * MESSAGES, MESSAGES):
-        floor.burst.append(await say_all(telegram, range(first, first + MESSAGES), at_once=True))

@@ -1,9 +1,10 @@
 """How many messages a second a daemon takes from many chats, keeps and answers, with a model that answers at once."""
 
+from functools import partial
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.crowd import CHATS, MESSAGES, echoed_number, say_all
+from benchmarks.crowd import CHATS, MESSAGES, echoed_number, served
 from benchmarks.daemons import running, with_model, with_telegram
 from benchmarks.figures import Figure
 from benchmarks.floor import Run, median
@@ -20,27 +21,22 @@ async def measure(folder: Path, run: Run) -> list[Figure]:
     """See the module."""
     rounds = 1 if run.quick else 3
     floor = await run.floor()
-    paced, cpu, burst = [], [], []
     async with TelegramServer() as telegram, OpenAIServer() as model:
         model.script(echoed_number)
         settings = with_telegram(telegram, CHATS) | with_model(model) | {"log.level": "warning"}
         async with running(folder, settings) as daemon:
             await daemon.ready()
-            await say_all(telegram, range(1), at_once=False)  # loads litellm, opens the sessions
-            for first in range(1, 1 + rounds * MESSAGES, MESSAGES):
-                used = daemon.uses(machine.cpu_s)
-                paced.append(await say_all(telegram, range(first, first + MESSAGES), at_once=False))
-                cpu.append((daemon.uses(machine.cpu_s) - used) / (CHATS * MESSAGES) * 1000)
-            for first in range(1 + rounds * MESSAGES, 1 + 2 * rounds * MESSAGES, MESSAGES):
-                burst.append(await say_all(telegram, range(first, first + MESSAGES), at_once=True))
+            crowd = await served(telegram, partial(daemon.uses, machine.cpu_s), rounds)
             resident = daemon.uses(machine.resident)
     said = CHATS * (1 + 2 * rounds * MESSAGES)
-    of_floor = [rate / median(floor.paced) * 100 for rate in paced]
+    of_floor = [rate / median(floor.paced) * 100 for rate in crowd.paced]
     return [
-        Figure("each chat waits for its answer", "messages/s", paced, at_least=80, floor=median(floor.paced)),
+        Figure("each chat waits for its answer", "messages/s", crowd.paced, at_least=80, floor=median(floor.paced)),
         Figure("each chat waits for its answer: of the floor", "%", of_floor, at_least=60),
-        Figure("each chat waits for its answer: processor", "ms a message", cpu, floor=median(floor.paced_cpu_ms)),
-        Figure("all at once", "messages/s", burst, floor=median(floor.burst)),
+        Figure(
+            "each chat waits for its answer: processor", "ms a message", crowd.cpu_ms, floor=median(floor.paced_cpu_ms)
+        ),
+        Figure("all at once", "messages/s", crowd.burst, floor=median(floor.burst)),
         Figure("after all that: resident", "MB", [resident], floor=median(floor.resident)),
         Figure(f"missing in the session logs, of {said:,}", "messages", [said - _kept(daemon.home)], at_most=0),
     ]
