@@ -109,15 +109,9 @@ class Ground:
         await self.litellm.close()
 
 
-def ground(
-    home: Home,
-    settings: Settings,
-    environ: Mapping[str, str],
-    meter: Meter | None = None,
-) -> Ground:
+def ground(home: Home, settings: Settings, environ: Mapping[str, str], meter: Meter | None = None) -> Ground:
     """For a home whose lock is held. Without a `meter` nobody is paid: only a local model makes vectors."""
-    litellm = LitellmProcess()
-    clock, still, versions = SystemClock(), Stillness(), GitVersions(home.versions)
+    clock, still, versions, litellm = SystemClock(), Stillness(), GitVersions(home.versions), LitellmProcess()
     timezone = zone(settings.agents.defaults.timezone, environ)
     embedder = _embedder(home, settings, environ, litellm)
     vectors_of = embedder.name if embedder else None if settings.memory.embeddings else ""

@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from nanomem.agent.patience import patiently
+from nanomem.agent.together import to_its_end
 from nanomem.agent.way import Way
 from nanomem.errors import CannotStore, Gone, NotHere, Refused, TryLater
 from nanomem.messages import Outbound
@@ -65,16 +66,9 @@ class Delivery:
 
     async def _show_first_part(self) -> None:
         part = self._channel.parts(self.shown)[0]
-        edit = asyncio.ensure_future(self._channel.show(self._address, self._placed[0], part, final=False))
+        edit = self._channel.show(self._address, self._placed[0], part, final=False)
         try:
-            await asyncio.shield(edit)
-        except asyncio.CancelledError:  # the answer is there: an edit that comes later than it would stand over it
-            try:
-                await asyncio.wait([edit], timeout=LATE_EDIT_S)
-            finally:
-                edit.cancel()
-                await asyncio.gather(edit, return_exceptions=True)
-            raise
+            await to_its_end(edit, LATE_EDIT_S)  # one that comes later than the whole answer would stand over it
         except TryLater as error:
             self._heed(error)
         except Refused as error:  # the final text is what counts: `finish` replaces what cannot be edited

@@ -43,6 +43,20 @@ async def beside(companion: Coroutine[Any, Any, None], work: Awaitable[None]) ->
             task.cancel()
 
 
+async def to_its_end(work: Coroutine[Any, Any, None], patience_s: float) -> None:
+    """Runs it; a cancellation ends it only after so long, and then arrives, whatever became of the work."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([task], timeout=patience_s)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        raise
+
+
 class StopScope:
     """A stretch of a task that somebody else may end: `with scope: ...`, and `scope.stop()` from outside.
 

@@ -24,7 +24,7 @@ class LitellmEmbedder(ByLitellm):
         wanted = [at for at, text in enumerate(texts) if text.strip()]
         if not wanted:
             return Embedded([()] * len(texts))
-        litellm = await self.load()
+        litellm = await self._loaded()
         provider_name, provider = self._provider(litellm)
         try:
             key = provider.api_key()

@@ -31,30 +31,39 @@ class Provider:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+class Library:
+    """litellm, imported once for all who share this; after a failure once more for whoever asks next."""
+
+    def __init__(self) -> None:
+        self._future: Future[Any] | None = None
+
+    def begin(self) -> Future[Any]:
+        """Imports it in a thread (3 s, 177 MB), unless that was begun, and returns at once."""
+        if self._future is None or (self._future.done() and self._future.exception()):
+            executor = ThreadPoolExecutor(1, "import-litellm")
+            self._future = executor.submit(_import)
+            executor.shutdown(wait=False)
+        return self._future
+
+
 class ByLitellm:
     """A model by its name in litellm. `providers` is keyed by litellm's own provider names."""
 
-    def __init__(self, name: str, providers: Mapping[str, Provider], *, timeout_s: float) -> None:
+    def __init__(
+        self, name: str, providers: Mapping[str, Provider], *, timeout_s: float, library: Library | None = None
+    ) -> None:
         self.name = name
         self._providers = providers
         self._timeout_s = timeout_s
-        self._library: Future[Any] | None = None
+        self._library = library or Library()
 
     async def warm_up(self) -> None:
-        """Starts to load litellm in a thread (3 s, 177 MB) and returns at once; the first call says if that failed."""
-        self._load()
+        """Starts to load litellm and returns at once; the first call says if that failed."""
+        self._library.begin()
 
-    def _load(self) -> Future[Any]:
-        if self._library is None or (self._library.done() and self._library.exception()):
-            executor = ThreadPoolExecutor(1, "import-litellm")
-            self._library = executor.submit(_import)
-            executor.shutdown(wait=False)
-        return self._library
-
-    async def load(self) -> Any:
-        """The library, imported in a thread. Raises TellUser."""
+    async def _loaded(self) -> Any:
         try:
-            return await asyncio.shield(asyncio.wrap_future(self._load()))
+            return await asyncio.shield(asyncio.wrap_future(self._library.begin()))
         except (ImportError, OSError, AttributeError) as error:
             raise TellUser(f"litellm, which reaches {self.name}, could not be loaded: {error}") from None
 
@@ -86,7 +95,7 @@ class LitellmModel(ByLitellm):
 
     async def ask(self, request: Request, heard: Callable[[str], None] | None = None) -> Reply:
         """One call, tried once; see `ports.Model`. An answer of over 400,000 characters is not read to its end."""
-        litellm = await self.load()
+        litellm = await self._loaded()
         provider_name, provider = self._provider(litellm)
         key = provider.api_key()
         call = self._call(request, provider_name, provider, key)

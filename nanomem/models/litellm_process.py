@@ -98,7 +98,6 @@ class LitellmProcess:
         self._grown_bytes = grown_bytes
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
         self._line: _Line | None = None
         self._connecting = asyncio.Lock()
         self._rest: asyncio.TimerHandle | None = None
@@ -108,10 +107,8 @@ class LitellmProcess:
         """Of the process, while there is one."""
         return self._process.pid if self._process else None
 
-    def begin(self) -> None:
-        """Starts it, unless it runs; it loads litellm by itself. Raises OSError."""
-        if self._process is not None:
-            return
+    def _begin(self) -> socket.socket:
+        """Starts it; it loads litellm by itself. Our end of the line to it. Raises OSError."""
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-P", "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
@@ -122,22 +119,21 @@ class LitellmProcess:
             except OSError:
                 ours.close()
                 raise
-        self._socket = ours
+        return ours
 
     async def ready(self) -> _Line:
         """Starts it where it is not there. Raises TellUser."""
         async with self._connecting:
             if self._line is not None and not self._line.is_lost:
                 return self._line
-            if self._line is not None:
-                self._end()
+            self._end()
             try:
-                self.begin()
+                ours = self._begin()
             except OSError as error:
                 raise TellUser(f"The process that asks the model could not be started: {error}") from None
             line = _Line()
-            await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=self._socket)
-            self._socket, self._line = None, line
+            await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=ours)
+            self._line = line
             self._rests(line)
             return line
 
@@ -183,12 +179,10 @@ class LitellmProcess:
             self._rest.cancel()
         if self._line:
             self._line.close()
-        if self._socket:
-            self._socket.close()
         if self._process:
             self._process.kill()
             asyncio.get_running_loop().run_in_executor(None, self._process.wait)
-        self._process = self._socket = self._line = self._rest = None
+        self._process = self._line = self._rest = None
 
 
 @dataclass(frozen=True, slots=True)

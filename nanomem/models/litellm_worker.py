@@ -10,11 +10,11 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
-from contextlib import suppress
 from traceback import extract_tb
 from typing import Any
 
 from nanomem.errors import NanomemError
+from nanomem.imports import without
 from nanomem.models.embedding import LitellmEmbedder
 from nanomem.models.frames import (
     Answered,
@@ -30,7 +30,7 @@ from nanomem.models.frames import (
     Word,
     packed,
 )
-from nanomem.models.litellm import ByLitellm, LitellmModel, Provider
+from nanomem.models.litellm import Library, LitellmModel, Provider
 from nanomem.secret import Secret
 
 READ_BYTES = 2**18
@@ -42,13 +42,14 @@ class Worker:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
+        self._library = Library()
         self._running: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Until the other side is gone."""
         frames = Frames[Call](Call)
         async with asyncio.TaskGroup() as group:
-            loading = group.create_task(_load())
+            loading = group.create_task(_load(self._library))
             while data := await reader.read(READ_BYTES):
                 for call in frames.take(data):
                     self._take(call, group)
@@ -86,12 +87,13 @@ class Worker:
             sent = len(text)
 
         target = call.target
-        model = LitellmModel(target.model, _providers(target), timeout_s=target.timeout_s)
+        model = LitellmModel(target.model, _providers(target), timeout_s=target.timeout_s, library=self._library)
         return Answered(call.id, await model.ask(call.request, heard), _resident())
 
     async def _embed(self, call: Embed) -> Word:
         target = call.target
-        embedder = LitellmEmbedder(target.model, _providers(target), timeout_s=target.timeout_s)
+        reached = _providers(target)
+        embedder = LitellmEmbedder(target.model, reached, timeout_s=target.timeout_s, library=self._library)
         found = await embedder.embed(call.texts, call.question)
         return Vectored(call.id, [tuple(vector) for vector in found.vectors], found.usage, _resident())
 
@@ -108,13 +110,11 @@ def _providers(target: Target) -> dict[str, Provider]:
     }
 
 
-async def _load() -> None:
+async def _load(library: Library) -> None:
     """litellm, before anybody asks for it; the first call says if that fails."""
-    for unused in ("pygments", "rich"):  # litellm takes them in only because they are there: 65 modules
-        sys.modules[unused] = None  # type: ignore[assignment]  # with this, Python says: ModuleNotFoundError
     gc.disable()  # a fifth of the import would be looking through what stays
-    with suppress(NanomemError):
-        await ByLitellm("", {}, timeout_s=0).load()
+    with without("pygments"), without("rich"):  # litellm takes them in only because they are there: 65 modules
+        await asyncio.gather(asyncio.wrap_future(library.begin()), return_exceptions=True)
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -170,11 +170,13 @@ async def test_nobody_asks_for_long(server: OpenAIServer, model: Make) -> None:
 DAEMON = """
 import asyncio, os, signal
 from nanomem.models.litellm_process import LitellmProcess
-process = LitellmProcess()
-process.begin()
-print(process.pid, flush=True)
-input()
-os.kill(os.getpid(), signal.SIGKILL)
+async def main():
+    process = LitellmProcess()
+    await process.ready()
+    print(process.pid, flush=True)
+    input()
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
 """
 
 
