@@ -16,7 +16,7 @@ from typing import cast
 
 from benchmarks import machine
 from proofs import claims
-from proofs.claim import Claim, Effort, Report
+from proofs.claim import Claim, Effort, Report, say
 
 
 def known() -> dict[str, Claim]:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     if not asked.json:
         print(", ".join(f"{key} {value}" for key, value in header.items()))
     for name in asked.names or all_of_them:
-        print(f"{name} ...", file=sys.stderr, flush=True)
+        say(f"{name} ...")
         found[name] = asyncio.run(proved(all_of_them[name], effort))
         if not asked.json:
             print("", f"## {name}: {all_of_them[name].CLAIM}", *found[name].lines(), sep="\n", flush=True)

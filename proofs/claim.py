@@ -1,5 +1,6 @@
-"""What a proof is asked for, and what it found. Pure."""
+"""What a proof is asked for, what it found, and how far it is."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,6 +40,11 @@ class Report:
     def summary(self) -> dict[str, Any]:
         """For programs."""
         return asdict(self)
+
+
+def say(text: str) -> None:
+    """To whoever waits for a proof: how far it is, and what was found so far. A run of hours may be ended before."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Claim(Protocol):

@@ -2,13 +2,12 @@
 
 import asyncio
 import random
-import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from proofs import tracer
-from proofs.claim import Effort, Report
+from proofs.claim import Effort, Report, say
 from proofs.record import SYNCS, WRITES
 from proofs.trouble import REMEMBER, SMALL_DISK, Case, Play, Store, played, small
 
@@ -75,10 +74,10 @@ async def prove(folder: Path, effort: Effort) -> Report:
 
     async def one(number: int, case: Case) -> Play:
         async with room:
-            print(f"{case} ...", file=sys.stderr, flush=True)
+            say(f"{case} ...")
             play = await played(case, folder / str(number), lasting_s)
             for found in play.found:
-                print(f"   {case}: {found}", file=sys.stderr, flush=True)
+                say(f"   {case}: {found}")
             return play
 
     plays = await asyncio.gather(*(one(number, case) for number, case in enumerate(cases)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from proofs import tracer
-from proofs.claim import Effort, Report
+from proofs.claim import Effort, Report, say
 from proofs.record import Event, events
 from proofs.scenarios import BY_NAME, SCENARIOS
 from proofs.stage import Past, Played, Scenario, played, prepared
@@ -34,6 +34,7 @@ async def prove(folder: Path, effort: Effort) -> Report:
         found = await killed_at(points, scenario, past, folder / scenario.name)
         tried[scenario.name] = len(points)
         violations += found
+        say(f"{scenario.name}: {len(points)} moments, {len(found)} violations")
     return Report(tried, violations)
 
 
@@ -60,7 +61,10 @@ async def killed(n: int, scenario: Scenario, past: Past, folder: Path) -> list[s
     where = f"{seen[-1].call} {seen[-1].path}" if seen and seen[-1].n == n else "it was over before"
     shutil.rmtree(folder)
     again = f"python -m proofs.again {NAME} {scenario.name} {n}"
-    return [f"{scenario.name}, killed at {n} ({where}): {problem} [{again}]" for problem in play.violations]
+    found = [f"{scenario.name}, killed at {n} ({where}): {problem} [{again}]" for problem in play.violations]
+    for problem in found:
+        say(f"   {problem}")
+    return found
 
 
 async def run(scenario: Scenario, past: Past, folder: Path, *tracing: str) -> tuple[Played, list[Event]]:

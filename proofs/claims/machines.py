@@ -1,7 +1,6 @@
 """The machines of `tests/machines`, played with other dice for as long as there is time."""
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,7 @@ from traceback import format_exception
 
 from structlog.testing import capture_logs
 
-from proofs.claim import Effort, Report
+from proofs.claim import Effort, Report, say
 from tests.machines.playing import Machine, play
 from tests.machines.test_bus import BusMachine
 from tests.machines.test_ledger import LedgerMachine
@@ -35,7 +34,7 @@ async def prove(folder: Path, effort: Effort) -> Report:
 def _prove(effort: Effort) -> Report:
     machines, violations, seed = [*MACHINES], list[str](), effort.seed
     before, end = Counter(Machine.tally), time.monotonic() + effort.seconds
-    print(f"the first seed is {seed}", file=sys.stderr)
+    say(f"the first seed is {seed}")
     while machines and (seed == effort.seed or (time.monotonic() < end and not effort.quick)):
         for machine in [*machines]:
             try:
