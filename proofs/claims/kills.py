@@ -18,6 +18,8 @@ CLAIM = "wherever it is killed, after the next start nothing is lost, torn, or d
 
 QUICK = ("first-start", "remember")
 QUICK_POINTS = 4
+SIDE_BY_SIDE = 2
+"""For each core: half of a play is waiting."""
 
 
 async def prove(folder: Path, effort: Effort) -> Report:
@@ -46,7 +48,7 @@ def sample(count: int, effort: Effort) -> Sequence[int]:
 
 async def killed_at(points: Sequence[int], scenario: Scenario, past: Past, folder: Path) -> list[str]:
     """What is wrong after a kill at each of these, several tried at once."""
-    free = asyncio.Semaphore(os.cpu_count() or 1)
+    free = asyncio.Semaphore(SIDE_BY_SIDE * (os.cpu_count() or 1))
 
     async def tried(n: int) -> list[str]:
         async with free:
