@@ -28,6 +28,11 @@ class Report:
     measured: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the claim does, as far as was tried; of what was not tried at all nobody knows."""
+        return not self.violations and not self.skipped and any(self.tried.values())
+
     def lines(self) -> list[str]:
         """For people."""
         if self.skipped:
@@ -35,11 +40,13 @@ class Report:
         width = max((len(name) for name in (*self.tried, *self.measured)), default=0)
         counted = [f"{name:<{width}}  {count:>8,}" for name, count in self.tried.items()]
         measured = [f"{name:<{width}}  {value:>8,.2f}" for name, value in self.measured.items()]
-        return [*counted, *measured, f"{'violations':<{width}}  {len(self.violations):>8,}", *self.violations]
+        found = [] if any(self.tried.values()) else ["nothing was tried"]
+        found += [f"{'violations':<{width}}  {len(self.violations):>8,}", *self.violations]
+        return [*counted, *measured, *found]
 
     def summary(self) -> dict[str, Any]:
         """For programs."""
-        return asdict(self)
+        return asdict(self) | {"holds": self.holds}
 
 
 def say(text: str) -> None:
