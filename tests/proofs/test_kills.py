@@ -22,6 +22,7 @@ async def test_some_moments(tmp_path: Path) -> None:
     report = await kills.prove(tmp_path, QUICK)
     assert list(report.violations) == []
     assert sum(report.tried.values()) >= len(kills.QUICK) * kills.QUICK_POINTS
+    assert all(report.tried[name] for name in kills.QUICK)
 
 
 @traced
@@ -35,10 +36,20 @@ async def test_what_is_wrong_is_found_and_named(tmp_path: Path) -> None:
 
     scenario = replace(BY_NAME["turn"], act=spoils)
     past = await prepared(scenario, tmp_path / "past")
-    [found] = await kills.killed(9, scenario, past, tmp_path / "9")
+    death = await kills.killed(9, scenario, past, tmp_path / "9")
+    [found] = death.violations
+    assert death.was_met
     assert found.startswith("turn, killed at 9 (")
     assert "never said" in found
     assert found.endswith("[python -m proofs.again kills turn 9]")
+
+
+@traced
+async def test_who_was_not_killed_does_not_count(tmp_path: Path) -> None:
+    """Nothing is wrong where nothing was done; that is no evidence."""
+    scenario = BY_NAME["turn"]
+    past = await prepared(scenario, tmp_path / "past")
+    assert await kills.killed(10_000, scenario, past, tmp_path / "10000") == kills.Death(False, [])
 
 
 @traced
