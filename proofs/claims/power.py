@@ -84,6 +84,7 @@ class Play:
     model: Mapping[str, Any]
     told: Mapping[int, Sequence[str]]
     facts: Sequence[str]
+    earlier: Mapping[int, int]
 
     def disks(self) -> Iterator[tuple[int, Disk]]:
         """The disk after so many events of the last life, for all moments of it."""
@@ -177,7 +178,9 @@ class Trial:
                 if self._is_new(state, len(promises)):
                     self._count("states looked at")
                     lay_down(state, folder / "home")
-                    for found in broken(promises, World(folder / "home", TelegramServer(TOKEN), OpenAIServer())):
+                    world = World(folder / "home", TelegramServer(TOKEN), OpenAIServer())
+                    world.earlier = Counter(play.earlier)
+                    for found in broken(promises, world):
                         if found not in told:
                             told.add(found)
                             self._tell(deaths, f"power gone after event {number}: {found}")
@@ -262,6 +265,7 @@ async def played(scenario: Scenario, past: Past, folder: Path, deaths: Deaths) -
             world.model.snapshot(),
             {chat: [*texts] for chat, texts in visit.told.items()},
             [*visit.facts],
+            past.earlier,
         )
 
 
