@@ -25,6 +25,8 @@ class Chain:
         self.told: dict[int, list[str]] = {chat: [] for chat in chats}
         self.fresh = Counter[int]()
         self.deaths = 0
+        self.deaths_amid_work = 0
+        """Of these, with messages that were not answered yet."""
         self._acts = model != "offline"
         self._model = model
         self._settings = settings
@@ -75,14 +77,17 @@ class Chain:
 
     async def _strike(self, life: DaemonProcess) -> None:
         await self.world.until_called(self.dice.randint(1, 16), self._is_settled)
-        await life.dies_after(self.dice.choice([0.0, 0.0, 0.01, 0.03, 0.3]) * self.dice.random())
-        self.deaths += 1
+        await self._kill(life, self.dice.choice([0.0, 0.0, 0.01, 0.03, 0.3]) * self.dice.random())
 
     async def _strike_a_tool(self, life: DaemonProcess) -> None:
         """While a tool runs, or just before or behind it; each chat's turn starts three."""
         await life.until("tool.started", len(life.events("tool.started")) + self.dice.randint(1, 9))
-        await life.dies_after(self.dice.random() * 0.1)
+        await self._kill(life, self.dice.random() * 0.1)
+
+    async def _kill(self, life: DaemonProcess, after_s: float) -> None:
+        await life.dies_after(after_s)
         self.deaths += 1
+        self.deaths_amid_work += not self._is_settled()
 
     def _is_settled(self) -> bool:
         return all(self.world.is_settled(chat, texts) for chat, texts in self.told.items())

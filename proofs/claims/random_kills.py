@@ -1,6 +1,9 @@
 """`kill -9` at random moments, again and again, while twenty people talk at once."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from proofs.chain import Chain
@@ -21,17 +24,24 @@ async def prove(folder: Path, effort: Effort) -> Report:
     each = (QUICK_KILLS if effort.quick else KILLS) // SIDE_BY_SIDE
     seeds = range(effort.seed * SIDE_BY_SIDE, (effort.seed + 1) * SIDE_BY_SIDE)
     homes = await asyncio.gather(*(suffered(folder / f"{seed}", seed, each) for seed in seeds))
-    tried = {"kills": 0, "messages": 0, "chats": len(CHATS) * SIDE_BY_SIDE}
-    violations: list[str] = []
-    for seed, (kills, messages, found) in zip(seeds, homes, strict=True):
-        tried["kills"] += kills
-        tried["messages"] += messages
-        violations += [f"dice {seed}, after {kills} kills: {problem}" for problem in found]
+    tried = sum((home.tried for home in homes), Counter(chats=len(CHATS) * SIDE_BY_SIDE))
+    violations = [f"dice {home.seed}: {found}" for home in homes for found in home.violations]
+    if 2 * tried["kills amid work"] < tried["kills"]:
+        violations.append(f"of {tried['kills']} kills {tried['kills amid work']} met messages that were not answered")
     return Report(tried, violations)
 
 
-async def suffered(folder: Path, seed: int, kills: int) -> tuple[int, int, list[str]]:
-    """What became of one home: how often it died, how many messages there were, and what is wrong."""
+@dataclass(frozen=True)
+class Suffered:
+    """What became of one home."""
+
+    seed: int
+    tried: Counter[str]
+    violations: Sequence[str]
+
+
+async def suffered(folder: Path, seed: int, kills: int) -> Suffered:
+    """Killed so often, by these dice."""
     chain = None
     try:
         async with a_world(folder) as world:
@@ -41,5 +51,8 @@ async def suffered(folder: Path, seed: int, kills: int) -> tuple[int, int, list[
             found = chain.violations()
     except (AssertionError, TimeoutError) as error:
         found = [str(error) or repr(error)]
-    deaths, told = (chain.deaths, chain.told) if chain else (0, {})
-    return deaths, sum(map(len, told.values())), found
+    tried = Counter[str]()
+    if chain:
+        tried["kills"], tried["kills amid work"] = chain.deaths, chain.deaths_amid_work
+        tried["messages"] = sum(map(len, chain.told.values()))
+    return Suffered(seed, tried, found)

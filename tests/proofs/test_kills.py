@@ -10,6 +10,7 @@ from proofs.claim import Effort
 from proofs.claims import kills, random_kills
 from proofs.scenarios import BY_NAME, says_hello
 from proofs.stage import Visit, prepared
+from tests.daemon.running import a_world
 
 REFUSED = tracer.why_not()
 traced = pytest.mark.skipif(bool(REFUSED), reason=REFUSED)
@@ -64,3 +65,12 @@ async def test_a_few_random_kills(tmp_path: Path) -> None:
     report = await random_kills.prove(tmp_path, QUICK)
     assert list(report.violations) == []
     assert report.tried["kills"] >= random_kills.QUICK_KILLS
+    assert report.tried["kills amid work"] > 0
+
+
+async def test_who_ends_by_itself_was_not_killed(tmp_path: Path) -> None:
+    """Such an end is no kill, and is told."""
+    with pytest.raises(AssertionError, match="it ended with 3"):
+        async with a_world(tmp_path) as world:
+            life = await world.daemon(under=("sh", "-c", "exit 3"))
+            await life.dies_after(30)
