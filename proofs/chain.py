@@ -13,8 +13,6 @@ from proofs import invariants
 from tests.daemon.running import OWNER, DaemonProcess, World
 from tests.emulators import Answer
 
-UNKNOWN = "The outcome is unknown"
-
 
 class Chain:
     """One home, what was said in its chats, and how often it died. `model` is what answers there."""
@@ -114,7 +112,7 @@ class Worker:
     def decide(self, asked: dict[str, Any]) -> Answer:
         newest = max(i for i, message in enumerate(asked["messages"]) if message["role"] == "user")
         self._number += 1
-        command = ("exec", {"command": f"echo ran >> ran-{self._number}; sleep 0.1"})
+        command = ("exec", {"command": f"echo x >> ran-{self._number}; sleep 0.1"})
         match sum(message["role"] == "tool" for message in asked["messages"][newest:]):
             case 0:
                 return Answer(tool_calls=[("write_file", {"path": f"wrote-{self._number}", "content": "x"}), command])
@@ -122,24 +120,3 @@ class Worker:
                 return Answer("One more.", tool_calls=[command])
         texts = re.findall(r"message \d+ of chat \d+", asked["messages"][newest]["content"])
         return Answer(f"Answer {self._number} to {', '.join(texts)}", chunk_delay_s=0.005)
-
-
-def effects(world: World, chat: int) -> list[str]:
-    """What a `Worker` has done in a chat although the log does not say so, or more than once."""
-    said = world.said(f"telegram:{chat}")
-    log = world.log_of(f"telegram:{chat}")
-    assert log is not None
-    space = log.parent.parent
-    results = {record["tool_call_id"]: record["content"] for record in said if record["role"] == "tool"}
-    expected: set[str] = set()
-    found = []
-    for call in (call for record in said for call in record.get("tool_calls", ())):
-        [name] = re.findall(r"(?:ran|wrote)-\d+", call["function"]["arguments"])
-        mark = "ran" if name.startswith("ran") else "x"
-        times = (space / name).read_text().count(mark) if (space / name).exists() else 0
-        unknown = UNKNOWN in results.get(call["id"], "")
-        if not (times == 1 or (unknown and times == 0)):
-            found.append(f"{name} was done {times} times, but the log says: {results.get(call['id'])}")
-        expected.add(name)
-    done = {path.name for path in space.iterdir() if path.name[:3] in ("ran", "wro")}
-    return found + [f"{name} was done, and the log does not know" for name in done - expected]

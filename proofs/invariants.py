@@ -24,6 +24,11 @@ Not git's `tmp_obj_...`: a kill can leave one of some hundred bytes, which git k
 """
 
 
+UNKNOWN = "The outcome is unknown"
+"""What the result of a call says that was under way as the process died."""
+_MADE = r"(?:ran|wrote)-\d+"
+
+
 def records(path: Path) -> list[Json]:
     """What a file of JSON lines holds: a line that is torn, or still being written, is no record. See `files`."""
     return [json.loads(line) for line in _lines(path) if line.strip() and _is_json(line)]
@@ -66,6 +71,26 @@ def fits(shown: Sequence[str], ends: Sequence[str]) -> bool:
                 return False
             words += part.split()
     return next(parts, None) is None
+
+
+def effects(said: Sequence[Json], space: Path, wanted: int) -> list[str]:
+    """What so many calls of tools in a session have done in the folder `space`, each to a file of its own: `ran-...`
+    has an x more whenever it runs, `wrote-...` has one however often.
+
+    Each ran once, or its result says that nobody knows and it did not run twice; and the log knows of all that ran.
+    """
+    results = {record["tool_call_id"]: record["content"] for record in said if record["role"] == "tool"}
+    calls = [call for record in said for call in record.get("tool_calls", ())]
+    named = [re.findall(_MADE, call["function"]["arguments"])[0] for call in calls]
+    found = []
+    if len(set(named)) != len(named) or len(named) != wanted:
+        found.append(f"{wanted} calls of tools were wanted, there are {named}")
+    for call, name in zip(calls, named, strict=True):
+        times = (space / name).read_text().count("x") if (space / name).exists() else 0
+        if times != 1 and not (times == 0 and UNKNOWN in results.get(call["id"], "")):
+            found.append(f"{name} was made {times} times, but the log says: {results.get(call['id'])}")
+    made = {path.name for path in space.iterdir() if re.fullmatch(_MADE, path.name)}
+    return found + [f"{name} was made, and the log does not know" for name in sorted(made - {*named})]
 
 
 def summarised(logs: Mapping[str, Sequence[Json]], entries: Sequence[Json]) -> list[str]:

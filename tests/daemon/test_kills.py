@@ -7,8 +7,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from proofs.chain import Chain, Worker, effects
-from tests.daemon.running import OTHERS, OWNER, a_world
+from proofs import invariants
+from proofs.chain import Chain, Worker
+from tests.daemon.running import OTHERS, OWNER, World, a_world
 
 ROUNDS = int(os.environ.get("NANOMEM_KILL_ROUNDS", "15"))
 CHATS = (OWNER, *OTHERS[:2])
@@ -43,3 +44,12 @@ async def test_no_tool_runs_twice_in_silence(tmp_path: Path) -> None:
     async with asyncio.TaskGroup() as homes:
         for number in range(SIDE_BY_SIDE):
             homes.create_task(home(number))
+
+
+def effects(world: World, chat: int) -> list[str]:
+    """What a `Worker` should not have done in a chat, or did not do: it acts three times in a turn."""
+    log = world.log_of(f"telegram:{chat}")
+    assert log
+    return invariants.effects(
+        world.said(f"telegram:{chat}"), log.parent.parent, 3 * len(world.ends(f"telegram:{chat}"))
+    )

@@ -73,6 +73,35 @@ def test_a_conversation_that_is_not(said: list[Json], heard: list[str], shown: l
     assert invariants.conversation(said, heard, shown)
 
 
+def acted(**results: str) -> list[Json]:
+    """A turn whose calls have these results."""
+    calls = [{"id": id, "function": {"arguments": f"echo x >> ran-{number}"}} for number, id in enumerate(results)]
+    said: list[Json] = [{"role": "assistant", "tool_calls": calls}]
+    return said + [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results.items()]
+
+
+@pytest.mark.parametrize(
+    ("made", "said", "is_well"),
+    [
+        ({"ran-0": "x"}, acted(a="done"), True),
+        ({}, acted(a=f"It was interrupted. {invariants.UNKNOWN}."), True),
+        ({"ran-0": "x"}, acted(a=f"It was interrupted. {invariants.UNKNOWN}."), True),
+        ({"ran-0": "x\nx"}, acted(a=f"It was interrupted. {invariants.UNKNOWN}."), False),
+        ({"ran-0": "x\nx"}, acted(a="done"), False),
+        ({}, acted(a="done"), False),
+        ({}, [], False),
+        ({"ran-0": "x", "ran-1": "x"}, acted(a="done"), False),
+        ({"ran-0": "x", "ran-1": "x"}, acted(a="done", b="done"), False),
+    ],
+    ids=["once", "not", "perhaps", "twice, unknown", "twice", "not, but said", "no call", "no word", "one too many"],
+)
+def test_what_tools_did(tmp_path: Path, made: dict[str, str], said: list[Json], is_well: bool) -> None:
+    """A tool that ran twice, or in silence, or never, is seen."""
+    for name, text in made.items():
+        (tmp_path / name).write_text(text)
+    assert (invariants.effects(said, tmp_path, 1) == []) == is_well
+
+
 LOG = [
     *SAID,
     {"_type": "consolidating", "id": "x", "from": 1, "through": 4},
