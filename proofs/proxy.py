@@ -141,6 +141,11 @@ class Proxy:
         for line in self._gone:
             line.end(hard=True)
 
+    @property
+    def broken(self) -> int:
+        """How many requests met a fault of the `script`."""
+        return sum(fault is not None for _, fault in self.exchanges)
+
     # The whole way, until it is mended.
 
     async def refuse(self) -> None:

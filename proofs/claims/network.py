@@ -7,7 +7,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count, cycle, product
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,6 +51,14 @@ class Side(Protocol):
 
     proxy: Proxy
 
+    @property
+    def arrived(self) -> int:
+        """How many requests have come to the server so far."""
+
+    @property
+    def broken(self) -> int:
+        """How many met a fault so far, on their way or at the server."""
+
     def storm(self, after_s: int, polls: bool) -> None:
         """From now on all is refused for being too much; with `polls` those, too."""
 
@@ -67,6 +75,14 @@ class ToTelegram:
     def __init__(self, proxy: Proxy, server: TelegramServer) -> None:
         self.proxy = proxy
         self._server = server
+
+    @property
+    def arrived(self) -> int:
+        return len(self._server.calls)
+
+    @property
+    def broken(self) -> int:
+        return self.proxy.broken + self._server.failed
 
     def storm(self, after_s: int, polls: bool) -> None:
         self._fail(429, polls, after_s)
@@ -88,16 +104,32 @@ class ToModel:
     def __init__(self, proxy: Proxy, server: OpenAIServer) -> None:
         self.proxy = proxy
         self._server = server
+        self._failed = 0
         self.heal()
 
+    @property
+    def arrived(self) -> int:
+        return len(self._server.requests)
+
+    @property
+    def broken(self) -> int:
+        return self.proxy.broken + self._failed
+
     def storm(self, after_s: int, polls: bool) -> None:
-        self._server.script(lambda _: Fault.rate_limited(after_s))
+        self._fail(Fault.rate_limited(after_s))
 
     def errors(self, status: int, polls: bool) -> None:
-        self._server.script(lambda _: Fault.bad_gateway() if status == 502 else Fault.server_error(status))
+        self._fail(Fault.bad_gateway() if status == 502 else Fault.server_error(status))
 
     def heal(self) -> None:
         self._server.script(lambda asked: Answer(f"Read {', '.join(_asked(asked))}."))
+
+    def _fail(self, fault: Fault) -> None:
+        def failed(_: object) -> Fault:
+            self._failed += 1
+            return fault
+
+        self._server.script(failed)
 
 
 def _perhaps_without_polls(dice: random.Random, script: Script) -> Script:
@@ -166,13 +198,18 @@ KINDS = {
     "errors": _errors,
 }
 SIDES = ("telegram", "model", "both")
+BLOCKED = ("refused", "black hole", "silent")
+"""While it is so, nothing gets through. All other kinds do something to some requests."""
+SLOW = ("late", "cut", "twice")
+"""While it is so, things work, if slowly: work is done, and counts for nothing."""
 
 
 class Talk:
     """A daemon in the middle of both, those who talk to it, and what was found."""
 
     def __init__(self, world: World, life: DaemonProcess, sides: dict[str, Side]) -> None:
-        self.tried = dict.fromkeys(("rounds", "messages", "done again by /retry"), 0)
+        counted = ("rounds", "rounds whose calm was measured", "requests broken", "messages", "done again by /retry")
+        self.tried = dict.fromkeys(counted, 0)
         self.measured = dict.fromkeys(("peace_s", "back_s", "core_percent", "polls_per_s", "lines_per_s"), 0.0)
         self.violations: list[str] = []
         self._world = world
@@ -180,6 +217,8 @@ class Talk:
         self._sides = sides
         self._numbers = count()
         self._said: dict[int, list[str]] = {chat: [] for chat in (*_TALKERS, _QUIET)}
+        self._played: dict[str, list[int]] = {}
+        """How many requests were broken in the rounds of each kind."""
 
     async def peace(self) -> None:
         """What an answer takes when all is well; the first one, for which much is loaded, does not count."""
@@ -195,12 +234,17 @@ class Talk:
         for side in sides:
             await KINDS[kind](side, dice)
         began, calls = time.monotonic(), len(self._world.telegram.calls)
+        await asyncio.sleep(UNDER_WAY_S)
+        arrived, broken = _arrived(sides), sum(side.broken for side in sides)
         for chat in _TALKERS:
             await asyncio.sleep(dice.uniform(0, 0.3))
             self._say(chat)
         if kind == "storm":
             self._world.telegram.say("/status", dice.choice(_TALKERS))  # which is answered beside what waits
-        await self._stays_calm(what, began, seconds, slow=kind in ("late", "cut", "twice"))
+        await self._stays_calm(what, began, seconds, slow=kind in SLOW)
+        if kind in BLOCKED and (through := _arrived(sides) - arrived):
+            self.violations.append(f"{what}: {through} requests got through, so it shows nothing")
+        self._played.setdefault(kind, []).append(sum(side.broken for side in sides) - broken)
         for side in sides:
             side.heal()
             await side.proxy.mend()
@@ -220,7 +264,10 @@ class Talk:
         await self._world.model.wait_for(lambda: self._world.model.in_flight >= len(_TALKERS), GIVEN_UP_S)
         await self._sides["telegram"].proxy.refuse()
         self._world.model.release()
+        arrived = _arrived([self._sides["telegram"]])
         await self._stays_calm(what, time.monotonic(), seconds, slow=False)
+        if through := _arrived([self._sides["telegram"]]) - arrived:
+            self.violations.append(f"{what}: {through} requests got through, so it shows nothing")
         await self._sides["telegram"].proxy.mend()
         await self._comes_back(what, list(self._said), None)
 
@@ -236,6 +283,8 @@ class Talk:
                     self.violations.append(f"chat {chat}: a turn ended as {end['end']}")
                 if end["end"] == "failed" and "/retry" not in end["content"]:
                     self.violations.append(f"chat {chat}: it is not said what to do: {end['content']}")
+        self.tried["requests broken"] = sum(map(sum, self._played.values()))
+        self.violations += unmet(self._played)
         ends = [end["end"] for chat in self._said for end in self._world.ends(f"telegram:{chat}")]
         self.tried["turns that failed"] = ends.count("failed")
         shown = [text for chat in self._said for text in self._world.telegram.visible(chat)]
@@ -258,13 +307,14 @@ class Talk:
         return text
 
     async def _stays_calm(self, what: str, began: float, seconds: float, slow: bool) -> None:
-        """Until so many seconds have passed. Where things work, if slowly, work is done and counts for nothing."""
+        """Until so many seconds have passed."""
         await asyncio.sleep(began + 1 - time.monotonic())
         since, cpu, polls, lines = time.monotonic(), self._cpu_s(), self._polls(), len(self._life.lines)
         await asyncio.sleep(began + seconds - since)
         took = time.monotonic() - since
         if slow or seconds < LONG_S:
             return
+        self.tried["rounds whose calm was measured"] += 1
         written = self._life.lines[lines:]
         in_vain = sum("model.waits" in line or "turn.failed" in line for line in written)
         used, allowed = self._cpu_s() - cpu, BUSY * took + IN_VAIN_S * in_vain
@@ -281,7 +331,11 @@ class Talk:
 
     async def _comes_back(self, what: str, chats: Sequence[int], again: int | None) -> None:
         """What is said now is answered soon, and a failed turn is done again when asked for."""
-        took = await self._answered(what, {chat: self._say(chat) for chat in chats})
+        began = time.monotonic()
+        await self._answered(what, {chat: self._say(chat) for chat in chats})
+        if again is not None:
+            await self._ended(what, again, self._said[again][-1])
+        took = time.monotonic() - began
         self._at_most("back_s", took)
         if took > BACK_S + self.measured["peace_s"]:
             await self.peace()  # perhaps it is this machine that has become slow
@@ -289,7 +343,6 @@ class Talk:
             self.violations.append(f"{what}: {took:.1f} s until all was as before")
         if again is None:
             return
-        await self._ended(what, again, self._said[again][-1])
         ends = self._world.ends(f"telegram:{again}")
         if ends[-1]["end"] == "failed":
             self._world.telegram.say("/retry", again)
@@ -330,6 +383,18 @@ class Talk:
         return machine.of_all(machine.cpu_s, self._life.pid)
 
 
+def _arrived(sides: Sequence[Side]) -> int:
+    return sum(side.arrived for side in sides)
+
+
+def unmet(played: Mapping[str, Sequence[int]]) -> list[str]:
+    """Kinds of faults that broke nothing, by how many requests were broken in each round of a kind; one round alone may
+    have had no luck.
+    """
+    played = {kind: broken for kind, broken in played.items() if kind not in BLOCKED and len(broken) >= len(SIDES)}
+    return [f"{kind}: in {len(broken)} rounds nothing met it" for kind, broken in played.items() if not any(broken)]
+
+
 def too_early(calls: Sequence[Call], told_to_wait: Sequence[tuple[Call, int]]) -> list[str]:
     """Calls about a chat, or polls, that came before the time Telegram had named, and by how much."""
     found: list[str] = []
@@ -362,7 +427,7 @@ async def prove(folder: Path, effort: Effort) -> Report:
     all_of_them = [*product(KINDS, SIDES)]
     dice.shuffle(all_of_them)
     began, violations = time.monotonic(), list[str]()
-    talk: Talk | None = None
+    talk: Talk | None = None  # there are figures though it ends early
     try:
         async with a_world(folder) as world, Proxy(world.telegram.port) as telegram, Proxy(world.model.port) as model:
             sides: dict[str, Side] = {
@@ -390,8 +455,8 @@ async def prove(folder: Path, effort: Effort) -> Report:
                     await talk.round(kind, where, dice.choice((2.0, 4.0, 8.0)), dice)
                 await talk.outage(effort.seconds / 2)
             talk.check()
-    except AssertionError as error:
-        violations.append(str(error))
+    except (AssertionError, TimeoutError) as error:
+        violations.append(str(error) or repr(error))
     if talk is None:
         return Report({}, violations)
     return Report(talk.tried, [*talk.violations, *violations], talk.measured)

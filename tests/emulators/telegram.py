@@ -184,7 +184,7 @@ class TelegramServer(LoopbackServer):
     are first named: a positive id is a private chat, `-100...` a supergroup, others a group.
     Message ids count from 1 in each chat. `delays` holds seconds by method name: the request is
     carried out at once and answered late. `told_to_wait` are the calls that were too much, and the
-    seconds each was told to wait.
+    seconds each was told to wait; `failed` counts those that met any fault.
     """
 
     _of_connections = LoopbackServer._of_connections | {"_poll", "_methods"}
@@ -204,6 +204,7 @@ class TelegramServer(LoopbackServer):
         self.delays: dict[str, float] = {}
         self.allowed_updates: list[str] = []
         self.told_to_wait: list[tuple[Call, int]] = []
+        self.failed = 0
         self._bot_id = int(token.partition(":")[0])
         self._chats: dict[int, _Chat] = {}
         self._files: dict[str, _File] = {}
@@ -502,6 +503,7 @@ class TelegramServer(LoopbackServer):
     def _take_fault(self, name: str) -> _Fault | None:
         for fault in self._faults:
             if fault.method in ("*", name.lower()):
+                self.failed += 1
                 fault.times -= 1
                 if fault.times <= 0:
                     self._faults.remove(fault)

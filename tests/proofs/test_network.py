@@ -4,7 +4,7 @@ from pathlib import Path
 
 from proofs.claim import Effort
 from proofs.claims import network
-from proofs.claims.network import too_early
+from proofs.claims.network import too_early, unmet
 from tests.emulators.telegram import Call
 
 
@@ -13,6 +13,7 @@ async def test_a_sample(tmp_path: Path) -> None:
     report = await network.prove(tmp_path, Effort(quick=True))
     assert list(report.violations) == []
     assert report.tried["rounds"] == 3 and report.tried["turns that failed"] > 0
+    assert report.tried["requests broken"] and report.tried["rounds whose calm was measured"]
 
 
 def test_who_calls_too_early_is_found() -> None:
@@ -23,3 +24,9 @@ def test_who_calls_too_early_is_found() -> None:
         "getUpdates for getUpdates came 1.50 s too early"
     ]
     assert too_early(sends, [(sends[0], 4)]) == ["sendMessage for 42 came 1.00 s too early"]
+
+
+def test_a_fault_that_never_came_is_found() -> None:
+    """Nobody can say of it that it was borne. What is blocked altogether is looked at elsewhere."""
+    assert unmet({"cut": [0, 4, 0], "refused": [0, 0, 0], "gone": [0]}) == []
+    assert unmet({"cut": [0, 0, 0]}) == ["cut: in 3 rounds nothing met it"]
