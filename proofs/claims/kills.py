@@ -42,7 +42,7 @@ async def prove(folder: Path, effort: Effort) -> Report:
         tried |= {scenario.name: sum(death.was_met for death in deaths)}
         if late := len(points) - tried[scenario.name]:
             tried[f"{scenario.name}, over before"] = late
-        if late > OVER_BEFORE * len(points):
+        if not tried[scenario.name] or late > OVER_BEFORE * len(points):
             found.append(f"{scenario.name}: of {len(points)} kills {late} were not met")
         violations += found
         say(f"{scenario.name}: {tried[scenario.name]} moments, {len(found)} violations")
