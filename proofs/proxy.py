@@ -113,12 +113,14 @@ class _Line:
 class Proxy:
     """Stands before the server on a port; use as `async with Proxy(port) as proxy`.
 
-    `script` is asked about each request. `exchanges` are those that have come, with what was done to them.
+    `script` is asked about each request. `exchanges` are those that have come, with what was done to them, and
+    `answered` those that were asked once and whose answer went back whole.
     """
 
     def __init__(self, server_port: int) -> None:
         self.script: Script = _nothing
         self.exchanges: list[tuple[Exchange, Fault | None]] = []
+        self.answered: list[Exchange] = []
         self.connections = 0
         self.port = 0
         self._server_port = server_port
@@ -226,6 +228,8 @@ class Proxy:
                 await self._answers.wait()
                 await self._flows.wait()
                 await self._exchange(line, request, fault)
+                if fault is None or isinstance(fault, Late):
+                    self.answered.append(exchange)
         except (OSError, asyncio.IncompleteReadError):  # the server has cut it, so it is cut here
             line.end(hard=True)
 

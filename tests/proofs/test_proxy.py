@@ -110,14 +110,14 @@ async def test_an_answer_that_is_cut_was_given(line: Line, after: int, hard: boo
     line.fails(Cut("answer", after, hard))
     with pytest.raises(aiohttp.ClientError):
         await line.says("one")
-    assert line.hears == ["one"]
+    assert line.hears == ["one"] and line.proxy.answered == []
 
 
 async def test_a_middlebox_asks_twice(line: Line) -> None:
     """The client sees one answer, to what was done last; a poll that waits is ended by its double."""
     line.fails(Twice(), Twice())
     assert '"message_id": 2' in await line.says("one")
-    assert line.hears == ["one", "one"]
+    assert line.hears == ["one", "one"] and line.proxy.answered == []
     assert await line.asks("getUpdates", timeout=1) == '{"ok": true, "result": []}'
     assert len(line.telegram.calls_of("getUpdates")) == 2
 
@@ -136,6 +136,8 @@ async def test_late_and_slow(line: Line) -> None:
     began = time.monotonic()
     assert '"text": "one"' in await line.says("one")
     assert time.monotonic() - began > 0.4
+    await line.asks("getMe")
+    assert line.proxy.answered[0].name == "sendMessage"
 
 
 @pytest.mark.parametrize("done", [False, True])
