@@ -10,7 +10,7 @@ import pkgutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -86,7 +86,11 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         except (ValueError, OSError) as error:
             parser.error(f"--data: {error}")
-        print(recall.as_json(summary, header) if asked.json else "\n".join([_line(header), "", *recall.shown(summary)]))
+        print(
+            recall.as_json(summary, header)
+            if asked.json
+            else "\n".join([machine.in_words(header), "", *recall.shown(summary)])
+        )
         return 0
     found: dict[str, list[Figure]] = {}
     wanted = asked.names or [name for name, one in all_of_them.items() if asked.all or one.LONGEST_S <= A_WHILE_S]
@@ -106,14 +110,10 @@ def main(arguments: Sequence[str]) -> int:
     if asked.json:
         print(for_programs)
     else:
-        print(_line(header))
+        print(machine.in_words(header))
         for name, figures in found.items():
             print("", f"## {name}", *table(figures), sep="\n")
     return int(found.keys() != set(wanted))
-
-
-def _line(header: Mapping[str, str]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in header.items())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +26,11 @@ def described(folder: Path) -> dict[str, str]:
         "load": load(),
         "fdatasync_ms": f"{quantile(_syncs(folder), 0.5):.2f}",
     }
+
+
+def in_words(described: Mapping[str, str]) -> str:
+    """The same, in a line for people."""
+    return ", ".join(f"{key} {value}" for key, value in described.items())
 
 
 def load() -> str:

@@ -47,11 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     if sys.platform != "linux":
         parser.error("system calls are watched the way Linux lets it be done, so this needs Linux")
     with tempfile.TemporaryDirectory() as folder:
-        header = machine.described(Path(folder))
+        header = machine.described(Path(folder)) | {"seed": str(asked.seed)}
     effort = Effort(asked.quick, asked.seed, asked.seconds)
     found: dict[str, Report] = {}
     if not asked.json:
-        print(", ".join(f"{key} {value}" for key, value in header.items()))
+        print(machine.in_words(header))
     for name in asked.names or all_of_them:
         say(f"{name} ...")
         found[name] = asyncio.run(proved(all_of_them[name], effort))
