@@ -16,9 +16,10 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -120,7 +121,7 @@ class Trial:
     async def takes_a_sample(self) -> None:
         """Some states of some moments; one that is recovered from; one with a kill before."""
         past = await self._past()
-        if whole := await self._played(past, (0,)):
+        if whole := await self._whole(past):
             self._look_at(whole, (0,), 2, {*self._dice.sample(range(len(whole.events)), 30)})
             n = self._dice.choice(whole.syncs())
             await self._recover(past, (n,), 1)
@@ -129,7 +130,7 @@ class Trial:
     async def goes_on_for(self, seconds: float) -> None:
         """All moments; then as many syncs as there is time for, each with daemons after it and with a kill before."""
         past = await self._past()
-        if not (whole := await self._played(past, (0,))):
+        if not (whole := await self._whole(past)):
             return
         self._look_at(whole, (0,), LOOKED_AT)
         until = time.monotonic() + seconds
@@ -159,6 +160,12 @@ class Trial:
         except (AssertionError, TimeoutError) as error:
             self._tell(deaths, str(error) or repr(error))
             return None
+
+    async def _whole(self, past: Past) -> Play | None:
+        play = await self._played(past, (0,))
+        if play and not play.promises:
+            self._tell((0,), "nothing was promised, so nothing can be broken")
+        return play
 
     async def _kill_before(self, past: Past, n: int, most: int) -> None:
         """Looks at the life after one that was killed before event `n`."""
@@ -233,6 +240,7 @@ async def played(scenario: Scenario, past: Past, folder: Path, deaths: Deaths) -
         lay_down(start, world.home)
         witness = Witness(world.telegram, [OWNER], past.next_update_id)
         lives: list[list[Event]] = []
+        were_met = True
         acting: asyncio.Task[None] | None = None
         for number, death in enumerate(deaths):
             record = folder / f"record-{number}"
@@ -244,11 +252,16 @@ async def played(scenario: Scenario, past: Past, folder: Path, deaths: Deaths) -
             watching = asyncio.create_task(witness.watches(record))
             ending = asyncio.create_task(visit.life.exit_code(within_s=2 * PATIENCE_S))
             await asyncio.wait([acting, ending], return_when=asyncio.FIRST_COMPLETED)
+            were_met = were_met and ending.done()
             await visit.life.kill()
             watching.cancel()
-            await asyncio.gather(watching, ending, return_exceptions=True)
+            [failed, _] = await asyncio.gather(watching, ending, return_exceptions=True)
+            if isinstance(failed, Exception):
+                raise failed
             with record.open() as lines:
                 lives.append(list(events(lines)))
+        if were_met:  # else something may just have been written, and not written down
+            unseen(start, chain.from_iterable(lives), read(world.home))
         assert acting
         is_done = acting.done()
         acting.cancel()
@@ -267,6 +280,22 @@ async def played(scenario: Scenario, past: Past, folder: Path, deaths: Deaths) -
             [*visit.facts],
             past.earlier,
         )
+
+
+def unseen(start: State, events: Iterable[Event], there: State) -> None:
+    """Raises AssertionError where there is something else than what was recorded has made: the tracer was blind."""
+    disk = Disk(start)
+    for event in events:
+        disk.see(event)
+    seen = disk.seen()
+    names = {*seen.files, *there.files, *seen.folders, *there.folders}
+    wrong = [
+        name
+        for name in sorted(names)
+        if not aside(name)
+        and (seen.files.get(name), name in seen.folders) != (there.files.get(name), name in there.folders)
+    ]
+    assert not wrong, f"not recorded as it is: {wrong}"
 
 
 async def recovered(scenario: Scenario, past: Past, play: Play, state: State, folder: Path) -> list[str]:

@@ -119,3 +119,13 @@ async def test_what_was_acknowledged_outlives_a_power_cut(tmp_path: Path) -> Non
     report = await power.prove(tmp_path, Effort(quick=True))
     assert not report.violations, "\n".join(report.violations)
     assert {name.partition(": ")[2] for name in report.tried} > {"states looked at", "states recovered from"}
+
+
+def test_what_the_tracer_did_not_see_is_found() -> None:
+    """A model of a disk that was told too little would find nothing wrong. The search index does not count."""
+    start = State({"a": b"1"}, frozenset({"state", "state/recall"}))
+    written = [Event(1, "write", "a", 1, data=b"2")]
+    power.unseen(start, written, State({"a": b"2", "state/recall/x": b"?"}, start.folders))
+    for there in (State({"a": b"1"}, start.folders), State({"a": b"2", "b": b""}, start.folders), State({"a": b"2"})):
+        with pytest.raises(AssertionError, match="not recorded"):
+            power.unseen(start, written, there)
