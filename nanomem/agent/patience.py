@@ -14,6 +14,7 @@ from nanomem.ports import Clock
 
 log = structlog.get_logger()
 
+FIRST_S = 1.0
 LONGEST_S = 2.0
 """Without a hint: whatever was in the way, soon after it has gone all is as before."""
 SAID_EACH_TIME = 8
@@ -38,8 +39,8 @@ async def patiently(
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        longest = min(2.0 ** (state.attempt_number - 1), LONGEST_S)
-        return _hint(error, max(0.0, began + longest - clock.monotonic()))
+        between = FIRST_S if state.attempt_number == 1 else LONGEST_S
+        return _hint(error, max(0.0, began + between - clock.monotonic()))
 
     def say(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

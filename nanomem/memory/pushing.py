@@ -8,6 +8,7 @@ from nanomem.errors import CannotStore, TryLater
 from nanomem.ports import Clock
 from nanomem.spaces import Space
 
+_FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 3600.0
 """Between two attempts: a remote that turns us down shall not take us for an attack."""
 
@@ -24,7 +25,7 @@ class Pusher:
         self._clock = clock
         self._changed: dict[str, Space] = {}
         self._woken = asyncio.Event()
-        self._failures = 0
+        self._wait_s = _FIRST_WAIT_S
 
     def changed(self, space: Space) -> None:
         """There may be a new version in that space. Returns at once."""
@@ -51,7 +52,7 @@ class Pusher:
                 failed.append((space, error.text))
         self._changed |= {space.name: space for space, _ in failed if space.name not in self._changed}
         if not failed:
-            self._failures = 0
+            self._wait_s = _FIRST_WAIT_S
             return
-        self._failures += 1
-        raise TryLater(failed[0][1], min(2.0 ** (self._failures - 1), LONGEST_WAIT_S))
+        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, LONGEST_WAIT_S)
+        raise TryLater(failed[0][1], wait_s)

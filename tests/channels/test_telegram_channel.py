@@ -416,6 +416,22 @@ async def test_no_network_at_the_start(
     assert failed == [*range(1, 9), *range(30, failed[-1] + 1, 30)]
 
 
+async def test_a_day_without_network(
+    telegram: TelegramServer, channel: TelegramChannel, disk: Disk, clock: Clock
+) -> None:
+    """However often it was tried, it is tried again."""
+
+    class Away(Disk):
+        async def offset(self, channel: str) -> int | None:
+            if len(clock.slept) < 2000:
+                raise TryLater("The network is away.")
+            return None
+
+    async with running(channel, away := Away()):
+        telegram.say("Hello")
+        await telegram.wait_for(lambda: away.texts == ["Hello"])
+
+
 async def test_a_wrong_token_is_said(open_channel: Any, disk: Disk, clock: Clock, logs: Logs) -> None:
     """Without showing it; it is tried again every minute."""
     channel = open_channel(token="999:quite-Secret_Thing")

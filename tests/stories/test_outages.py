@@ -122,3 +122,13 @@ async def test_a_long_attempt_has_waited_already() -> None:
                 clock.pass_time(5 if len(clock.slept) == 2 else 0)
                 raise TryLater("no answer")
     assert clock.slept == [1.0, 2.0, 0.0]
+
+
+async def test_it_is_tried_however_often_it_takes() -> None:
+    """A day without a network is no reason to give an answer up."""
+    clock = FakeClock()
+    async for attempt in patiently(clock, "test"):
+        with attempt:
+            if len(clock.slept) < 24 * HOUR_S / LONGEST_S:
+                raise TryLater("no network")
+    assert clock.monotonic() == pytest.approx(24 * HOUR_S, abs=LONGEST_S)

@@ -32,6 +32,7 @@ NOT_TAKEN = "I cannot write to my disk right now. Your message waits at Telegram
 
 _POLL_S = 30
 _PROBE_S = 1  # after a failure a short poll shows soon whether all is well again
+_SHORTEST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 2.0  # so that what is said after an outage is answered soon
 _SAID_EACH_TIME = 8
 _SAID_AGAIN_AFTER = 30  # about once a minute
@@ -181,7 +182,7 @@ class TelegramChannel:
     async def _back_off(self, error: NanomemError) -> None:
         self.error = error.text
         self._failures += 1
-        between = max(1.0, min(_LONGEST_WAIT_S, 2.0**self._failures) * random.uniform(0.5, 1))
+        between = random.uniform(_SHORTEST_WAIT_S, _LONGEST_WAIT_S)
         wait = max(0.0, self._asked_at + between - self._clock.monotonic())
         wait = getattr(error, "after_s", None) or wait
         if self._failures <= _SAID_EACH_TIME or self._failures % _SAID_AGAIN_AFTER == 0:
