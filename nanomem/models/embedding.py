@@ -10,6 +10,7 @@ from nanomem.errors import Misuse, NotNow, TryLater
 from nanomem.messages import Usage
 from nanomem.models.failures import secrets_in, translated
 from nanomem.models.litellm import ByLitellm
+from nanomem.models.wire import counted
 from nanomem.ports import Embedded, Vector
 from nanomem.recall.words import clean
 
@@ -63,7 +64,7 @@ class LitellmEmbedder(ByLitellm):
         return [found[at] for at in range(number)]
 
     def _usage(self, litellm: Any, given: Any) -> Usage:
-        tokens = getattr(given, "prompt_tokens", None) or 0
+        tokens = counted(getattr(given, "prompt_tokens", None))
         cost = 0.0
         with suppress(Exception):  # for a model without a price it raises bare Exceptions among others
             prices = litellm.cost_per_token(model=self.name, prompt_tokens=tokens, call_type="aembedding")

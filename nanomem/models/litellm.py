@@ -160,7 +160,8 @@ class LitellmModel(ByLitellm):
         cost = 0.0
         with suppress(Exception):  # for a model without a price it raises bare Exceptions among others
             cost = float(sum(litellm.cost_per_token(model=self.name, usage_object=given)))
-        return Usage(given.prompt_tokens or 0, given.completion_tokens or 0, cached or 0, cost)
+        prompt, completion = wire.counted(given.prompt_tokens), wire.counted(given.completion_tokens)
+        return Usage(prompt, completion, wire.counted(cached), max(0.0, cost))
 
 
 def _import() -> Any:

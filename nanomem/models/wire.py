@@ -13,6 +13,8 @@ from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, Usa
 
 ANSWER_LIMIT = 400_000
 """Characters of text and arguments together; what comes after them is not read."""
+MOST_TOKENS = 10**12
+"""More than any answer can have cost."""
 
 _MARK = {"type": "ephemeral"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -63,6 +65,11 @@ def storable(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd")
+
+
+def counted(given: Any) -> int:
+    """A number of tokens, as a provider gave it; what is none is 0."""
+    return int(given) if isinstance(given, int) and 0 <= given < MOST_TOKENS else 0
 
 
 class Draft:

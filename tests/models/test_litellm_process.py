@@ -1,6 +1,7 @@
 """litellm in a process of its own: all of a call goes there and back, and its end is nobody else's."""
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -79,6 +80,68 @@ async def test_pictures_calls_and_broken_characters_arrive(server: OpenAIServer,
     assert not server.violations
 
 
+def stream(content: object, **usage: object) -> Fault:
+    """A whole answer of a provider that may say what it likes of it."""
+    told = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2} | usage
+    events: list[dict[str, object]] = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": content}, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": told},
+    ]
+    kind = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    lines = [f"data: {json.dumps(kind | event)}\n\n" for event in events]
+    return Fault(200, "".join(lines) + "data: [DONE]\n\n", {"Content-Type": "text/event-stream"})
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 10**30},
+        {"completion_tokens": -5},
+        {"cache_read_input_tokens": "many"},
+        {"cache_read_input_tokens": True},
+        {"prompt_tokens_details": {"cached_tokens": 2**64}},
+    ],
+)
+async def test_a_count_that_is_none_harms_nobody(
+    server: OpenAIServer, model: Make, process: LitellmProcess, usage: dict[str, object]
+) -> None:
+    """The answer counts, and the process goes on for all others."""
+    server.queue(stream("Here.", **usage))
+    await process.ready()
+    begun = process.pid
+    reply = await model().ask(HELLO)
+    assert reply.text == "Here." and process.pid == begun
+    assert all(0 <= count <= 1 for count in (reply.usage.prompt_tokens, reply.usage.completion_tokens))
+
+
+async def test_what_libraries_say_of_an_answer_is_in_no_log(
+    server: OpenAIServer, model: Make, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Their warnings quote it, and no secret is taken out of them there."""
+    process = LitellmProcess()
+    try:
+        server.queue(stream({"said": "a secret"}))
+        with pytest.raises(TryLater):
+            await model(through=process).ask(HELLO)
+        task = asyncio.create_task(model(through=process).ask(HELLO))
+        for _ in range(2):
+            await asyncio.sleep(0)
+        task.cancel()  # before it was begun there
+        assert (await model(through=process).ask(HELLO)).text
+    finally:
+        await process.close()
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_key_is_in_no_repr() -> None:
+    """Of whatever holds one."""
+    reach = Reach(KEY, "http://somewhere", {"headers": {"x": KEY}})
+    model = ApartModel("openai/m", {"openai": reach}, LitellmProcess(), timeout_s=1)
+    ask = Ask(1, Target("openai/m", {"openai": reach}, 1), HELLO)
+    assert KEY not in f"{reach!r} {model!r} {ask!r}" and "http://somewhere" in repr(reach)
+
+
 async def test_errors_keep_their_kind(server: OpenAIServer, model: Make) -> None:
     """And what they say, and when to ask again."""
     server.queue(Fault.rate_limited(7), Fault.context_length(), Fault.unauthorized())
@@ -148,6 +211,23 @@ async def test_a_process_that_dies_is_begun_anew(server: OpenAIServer, model: Ma
     finally:
         await process.close()
     assert process.pid is None
+
+
+async def test_an_answer_is_kept_where_the_process_cannot_be_replaced(
+    server: OpenAIServer, model: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paid for; the next who asks is told what is wrong."""
+    process = LitellmProcess(grown_bytes=1)
+    try:
+        server.queue(Answer("Here.", delay_s=0.3))
+        task = asyncio.create_task(model(through=process).ask(HELLO))
+        await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+        assert (await task).text == "Here."
+        with pytest.raises(TellUser, match="could not be started"):
+            await model(through=process).ask(HELLO)
+    finally:
+        await process.close()
 
 
 async def test_nobody_asks_for_long(server: OpenAIServer, model: Make) -> None:
