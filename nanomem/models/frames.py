@@ -27,6 +27,9 @@ class Reach(Struct, frozen=True):
     api_base: str = ""
     extra: Mapping[str, Any] = {}
 
+    def __repr__(self) -> str:
+        return f"Reach(api_base={self.api_base!r})"  # the rest may be secret
+
 
 class Target(Struct, frozen=True):
     """Which model is asked, and by which way; `providers` by litellm's names for them."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import structlog
+
 from nanomem.errors import TellUser, TryLater
 from nanomem.messages import Reply, Request
 from nanomem.models.frames import (
@@ -31,6 +33,8 @@ from nanomem.models.frames import (
     packed,
 )
 from nanomem.ports import Embedded
+
+log = structlog.get_logger()
 
 IDLE_S = 600.0
 """So long it is kept without a call: its 200 MB are worth more than the 3 s that the next call then waits."""
@@ -78,6 +82,8 @@ class _Line(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
+        if self.waiting:
+            log.warning("litellm.ended", calls=len(self.waiting))
         for waiting in self.waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(TryLater("The process that asks the model has ended. It is begun anew."))
@@ -156,7 +162,8 @@ class LitellmProcess:
             self._rests(line)
         if answer.resident > self._grown_bytes and not line.waiting and line is self._line:
             self._end()
-            await self.ready()
+            with suppress(TellUser):  # whoever asks next is told
+                await self.ready()
         return answer
 
     async def close(self) -> None:

@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
 from traceback import extract_tb
 from typing import Any
 
@@ -46,37 +45,33 @@ class Worker:
         self._running: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Until the other side is gone."""
+        """Until the other side is gone, and the process with it."""
         frames = Frames[Call](Call)
         async with asyncio.TaskGroup() as group:
-            loading = group.create_task(_load(self._library))
+            group.create_task(_load(self._library))
             while data := await reader.read(READ_BYTES):
                 for call in frames.take(data):
                     self._take(call, group)
-            loading.cancel()
-            for task in self._running.values():
-                task.cancel()
+            os._exit(0)  # nobody is left to wait for what still runs
 
     def _take(self, call: Call, group: asyncio.TaskGroup) -> None:
         if isinstance(call, Cancel):
             if task := self._running.get(call.id):
                 task.cancel()
             return
-        work = self._ask(call) if isinstance(call, Ask) else self._embed(call)
-        task = self._running[call.id] = group.create_task(self._answer(call.id, work))
+        task = self._running[call.id] = group.create_task(self._answer(call))
         task.add_done_callback(lambda _, id=call.id: self._running.pop(id))  # type: ignore[misc]
 
-    async def _answer(self, id: int, work: Coroutine[Any, Any, Word]) -> None:
+    async def _answer(self, call: Ask | Embed) -> None:
         try:
-            word = await work
+            self._send(await (self._ask(call) if isinstance(call, Ask) else self._embed(call)))
         except NanomemError as error:
-            word = Failed.of(id, error)
+            self._send(Failed.of(call.id, error))
         except Exception as error:  # a bug, which ends a call and not the process; its message may hold what was said
             places = " < ".join(
                 f"{at.name} ({at.filename}:{at.lineno})" for at in reversed(extract_tb(error.__traceback__))
             )
-            word = Failed(id, "", f"{type(error).__name__} in {places}")
-        self._send(word)
+            self._send(Failed(call.id, "", f"{type(error).__name__} in {places}"))
 
     async def _ask(self, call: Ask) -> Word:
         sent = 0
@@ -129,6 +124,11 @@ def _resident() -> int:
         return 0
 
 
+def _be_silent() -> None:
+    """Libraries print, and warn of, what was said; here nobody would take the secrets out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
 async def _main(fd: int) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=fd), limit=READ_BYTES)
     await Worker(writer).serve(reader)
@@ -137,7 +137,8 @@ async def _main(fd: int) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the daemon, which says when it is over
         signal.signal(number, signal.SIG_IGN)
+    _be_silent()
     try:
         asyncio.run(_main(int(sys.argv[1])))
     finally:
-        os._exit(0)  # without waiting for an import that may still run
+        os._exit(1)  # without waiting for an import that may still run
