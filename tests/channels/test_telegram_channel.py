@@ -509,7 +509,7 @@ async def test_strangers_meet_silence(
 async def test_who_cannot_be_let_in_now_is_told(
     telegram: TelegramServer, open_channel: Any, disk: Disk, logs: Logs
 ) -> None:
-    """A code that cannot be taken holds up nobody behind it."""
+    """Once for each time they ask; a code that cannot be taken holds up nobody behind it."""
 
     class Locked(Guests):
         async def pair(self, code: str, user: int) -> bool:
@@ -517,9 +517,12 @@ async def test_who_cannot_be_let_in_now_is_told(
 
     telegram.say("/start sesame", chat=666, user=666)
     telegram.say("Hi", chat=42, user=42)
+    disk.failures = 3
     async with running(open_channel(door=Locked()), disk):
-        await telegram.wait_for(lambda: disk.texts == ["Hi"])
-    assert telegram.visible(666) == ["Not now."]
+        await telegram.wait_for(lambda: disk.texts == ["Hi"] and telegram.polling)
+        assert telegram.visible(666) == ["Not now."]
+        telegram.say("/start sesame", chat=666, user=666)
+        await telegram.wait_for(lambda: telegram.visible(666) == ["Not now."] * 2)
 
 
 async def test_what_a_stranger_sends_broken_is_not_kept(

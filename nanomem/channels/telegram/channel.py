@@ -80,7 +80,7 @@ class TelegramChannel:
         self.error: str | None = None
         self._failures = 0
         self._asked_at = 0.0
-        self._told: set[str] = set()
+        self._told: set[str] = set()  # since the last update that was taken, that nothing can be written
 
     async def run(self, taker: Taker) -> None:
         """Takes updates until cancelled, whatever the network and the disk do meanwhile."""
@@ -226,6 +226,9 @@ class TelegramChannel:
             knows_one = user is not None and code is not None and await self._door.pair(code, user)
             answer = WELCOME if knows_one else ""
         except Refused as error:
+            if (address := f"telegram:{user}") in self._told:
+                return
+            self._told.add(address)
             answer = error.text
         if user is None or not answer:
             log.warning("telegram.stranger", user=user)
