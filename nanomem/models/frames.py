@@ -86,6 +86,10 @@ class Vectored(Struct, frozen=True, tag=True):
     resident: int
 
 
+class Alive(Struct, frozen=True, tag=True):
+    """Said once a second while anybody waits."""
+
+
 class Failed(Struct, frozen=True, tag=True):
     """The call came to nothing. `kind` is the name of one of our errors, "" for a bug, which `text` places."""
 
@@ -107,7 +111,7 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 Call = Ask | Embed | Cancel
-Word = Grown | Answered | Vectored | Failed
+Word = Grown | Answered | Vectored | Failed | Alive
 
 
 class Frames(Generic[T]):

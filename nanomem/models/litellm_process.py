@@ -18,6 +18,7 @@ import structlog
 from nanomem.errors import TellUser, TryLater
 from nanomem.messages import Reply, Request
 from nanomem.models.frames import (
+    Alive,
     Answered,
     Ask,
     Call,
@@ -40,6 +41,8 @@ IDLE_S = 600.0
 """So long it is kept without a call: its 200 MB are worth more than the 3 s that the next call then waits."""
 GROWN_BYTES = 500_000_000
 """More than it has after thousands of calls: something in it leaks."""
+SILENT_S = 60.0
+"""Without a sign of life, which comes once a second, while somebody waits: it hangs, and nobody else is answered."""
 _ENDS_WITHIN_S = 5.0
 
 
@@ -51,7 +54,7 @@ class _Waiting:
     heard: Callable[[str], None] | None = None
     text: str = ""
 
-    def take(self, word: Word) -> None:
+    def take(self, word: Grown | Answered | Vectored | Failed) -> None:
         if isinstance(word, Grown):
             self.text += word.more
             if self.heard:
@@ -71,13 +74,15 @@ class _Line(asyncio.Protocol):
         self.waiting: dict[int, _Waiting] = {}
         self.is_lost = False
         self._frames = Frames[Word](Word)
+        self._heard_at = 0.0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
         for word in self._frames.take(data):
-            if waiting := self.waiting.get(word.id):
+            if not isinstance(word, Alive) and (waiting := self.waiting.get(word.id)):
                 waiting.take(word)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -90,17 +95,28 @@ class _Line(asyncio.Protocol):
 
     def send(self, call: Call) -> None:
         if not self.is_lost:
-            self._transport.write(packed(call))  # type: ignore[attr-defined]
+            self._transport.write(packed(call))
+
+    async def answer(self, waiting: _Waiting, silent_s: float) -> Answered | Vectored:
+        """What is waited for; after a silence that is too long the line is cut."""
+        loop = asyncio.get_running_loop()
+        heard_at = loop.time()
+        while not (await asyncio.wait([waiting.answer], timeout=heard_at + silent_s - loop.time()))[0]:
+            heard_at = max(heard_at, self._heard_at)
+            if loop.time() - heard_at >= silent_s:
+                self.close()
+        return waiting.answer.result()
 
     def close(self) -> None:
-        self._transport.close()
+        self._transport.abort()
 
 
 class LitellmProcess:
     """At most one process at a time, shared by all who ask. For one event loop."""
 
-    def __init__(self, idle_s: float = IDLE_S, grown_bytes: int = GROWN_BYTES) -> None:
+    def __init__(self, idle_s: float = IDLE_S, grown_bytes: int = GROWN_BYTES, silent_s: float = SILENT_S) -> None:
         self._idle_s = idle_s
+        self._silent_s = silent_s
         self._grown_bytes = grown_bytes
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
@@ -153,7 +169,7 @@ class LitellmProcess:
             self._rest.cancel()
         try:
             line.send(frame(id))
-            answer = await waiting.answer
+            answer = await line.answer(waiting, self._silent_s)
         except asyncio.CancelledError:
             line.send(Cancel(id))
             raise

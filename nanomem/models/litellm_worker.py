@@ -16,6 +16,7 @@ from nanomem.errors import NanomemError
 from nanomem.imports import without
 from nanomem.models.embedding import LitellmEmbedder
 from nanomem.models.frames import (
+    Alive,
     Answered,
     Ask,
     Call,
@@ -32,6 +33,7 @@ from nanomem.models.frames import (
 from nanomem.models.litellm import Library, LitellmModel, Provider
 from nanomem.secret import Secret
 
+BEAT_S = 1.0
 READ_BYTES = 2**18
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -49,6 +51,7 @@ class Worker:
         frames = Frames[Call](Call)
         async with asyncio.TaskGroup() as group:
             group.create_task(_load(self._library))
+            group.create_task(self._beat())
             while data := await reader.read(READ_BYTES):
                 for call in frames.take(data):
                     self._take(call, group)
@@ -72,6 +75,12 @@ class Worker:
                 f"{at.name} ({at.filename}:{at.lineno})" for at in reversed(extract_tb(error.__traceback__))
             )
             self._send(Failed(call.id, "", f"{type(error).__name__} in {places}"))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            if self._running:
+                self._send(Alive())
 
     async def _ask(self, call: Ask) -> Word:
         sent = 0

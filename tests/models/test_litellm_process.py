@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from nanomem.errors import Misuse, NotNow, TellUser, TooLong, TryLater
 from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, ToolSchema, Usage
-from nanomem.models.frames import Answered, Ask, Call, Cancel, Failed, Frames, Grown, Reach, Target, Word, packed
+from nanomem.models.frames import Alive, Answered, Ask, Call, Cancel, Failed, Frames, Grown, Reach, Target, Word, packed
 from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from tests.emulators.openai import Answer, Fault, OpenAIServer, Stall
 from tests.models.conftest import KEY
@@ -228,6 +229,43 @@ async def test_an_answer_is_kept_where_the_process_cannot_be_replaced(
             await model(through=process).ask(HELLO)
     finally:
         await process.close()
+
+
+async def test_a_process_that_hangs_is_ended(model: Make) -> None:
+    """Who waited is told to try again, and the next who asks has another."""
+    process = LitellmProcess(silent_s=0.5)
+    try:
+        await process.ready()
+        hanging = process.pid
+        assert hanging is not None
+        os.kill(hanging, signal.SIGSTOP)
+        async with asyncio.timeout(20):
+            with pytest.raises(TryLater, match="has ended"):
+                await model(through=process).ask(HELLO)
+        await process.ready()
+        assert process.pid not in (None, hanging)
+    finally:
+        await process.close()
+
+
+async def test_it_says_that_it_is_there(server: OpenAIServer) -> None:
+    """Whatever it waits for: a slow provider is no silence."""
+    server.queue(Stall())
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
+    process = await asyncio.create_subprocess_exec(*command, pass_fds=[theirs.fileno()])
+    theirs.close()
+    reader, writer = await asyncio.open_unix_connection(sock=ours)
+    target = Target("openai/m", {"openai": Reach(KEY, server.base_url)}, 20)
+    writer.write(packed(Ask(1, target, HELLO)))
+    await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
+    frames, words = Frames[Word](Word), list[Word]()
+    async with asyncio.timeout(60):
+        while words.count(Alive()) < 3:
+            words += frames.take(await reader.read(1000))
+    assert not any(isinstance(word, Answered | Failed) for word in words)
+    writer.close()
+    assert await process.wait() == 0
 
 
 async def test_nobody_asks_for_long(server: OpenAIServer, model: Make) -> None:
