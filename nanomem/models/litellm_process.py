@@ -136,7 +136,11 @@ class LitellmProcess:
             command = [sys.executable, "-P", "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
             try:
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C at the terminal is for us alone
                 )
             except OSError:
                 ours.close()

@@ -231,6 +231,12 @@ async def test_an_answer_is_kept_where_the_process_cannot_be_replaced(
         await process.close()
 
 
+async def test_what_is_typed_at_the_terminal_does_not_reach_it(process: LitellmProcess) -> None:
+    """Ctrl-C is for the daemon, which then ends it."""
+    await process.ready()
+    assert process.pid is not None and os.getsid(process.pid) != os.getsid(0)
+
+
 async def test_a_process_that_hangs_is_ended(model: Make) -> None:
     """Who waited is told to try again, and the next who asks has another."""
     process = LitellmProcess(silent_s=0.5)
