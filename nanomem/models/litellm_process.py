@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from nanomem.errors import TellUser, TryLater
+from nanomem.errors import TryLater
 from nanomem.messages import Reply, Request
 from nanomem.models.frames import (
     Alive,
@@ -148,7 +148,7 @@ class LitellmProcess:
         return ours
 
     async def ready(self) -> _Line:
-        """Starts it where it is not there. Raises TellUser."""
+        """Starts it where it is not there. Raises TryLater."""
         async with self._connecting:
             if self._line is not None and not self._line.is_lost:
                 return self._line
@@ -156,7 +156,7 @@ class LitellmProcess:
             try:
                 ours = self._begin()
             except OSError as error:
-                raise TellUser(f"The process that asks the model could not be started: {error}") from None
+                raise TryLater(f"The process that asks the model could not be started: {error}.") from None
             line = _Line()
             await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=ours)
             self._line = line
@@ -182,7 +182,7 @@ class LitellmProcess:
             self._rests(line)
         if answer.resident > self._grown_bytes and not line.waiting and line is self._line:
             self._end()
-            with suppress(TellUser):  # whoever asks next is told
+            with suppress(TryLater):  # whoever asks next is told
                 await self.ready()
         return answer
 
@@ -223,7 +223,7 @@ class _Apart:
 
     async def warm_up(self) -> None:
         """Starts the process, which loads litellm (3 s, 180 MB); returns at once. The first call says if it failed."""
-        with suppress(TellUser):
+        with suppress(TryLater):
             await self.process.ready()
 
     @property

@@ -225,7 +225,7 @@ async def test_an_answer_is_kept_where_the_process_cannot_be_replaced(
         await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
         assert (await task).text == "Here."
-        with pytest.raises(TellUser, match="could not be started"):
+        with pytest.raises(TryLater, match="could not be started"):
             await model(through=process).ask(HELLO)
     finally:
         await process.close()
