@@ -85,7 +85,8 @@ class Daemon:
         """Loads in the background what the first message would wait for, once the start itself is over."""
         await self.core.asker.model.warm_up()
         await self.loop.clock.sleep(WARM_UP_AFTER_S)
-        await self.core.runner.prompter.warm_up()
+        with _whatever_is_wrong("warming up"):
+            await self.core.runner.prompter.warm_up()
         self.core.background.start("catching up", self.catch_up())
 
 

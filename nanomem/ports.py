@@ -36,7 +36,9 @@ class Tokenizer(Protocol):
     """Counts as o200k_base does."""
 
     async def count(self, text: str) -> int:
-        """The number of tokens of any text, special tokens' names included as plain text."""
+        """The number of tokens of any text, special tokens' names included as plain text. Raises OSError where the
+        machine does not let it count now.
+        """
 
 
 class Model(Protocol):

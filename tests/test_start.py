@@ -19,7 +19,7 @@ LATER = {
     "never, by us": {"attr", "click", "pydantic", "pygments", "rich"},
 }
 
-PROGRAM = """
+SETTINGS = """
 import asyncio, os, sys
 from nanomem import cli, logs
 from nanomem.home import resolve
@@ -33,10 +33,32 @@ home = resolve(None, os.environ)
 settings = load(home.config, os.environ)
 logs.configure("warning", "auto")
 from nanomem import running
+"""
+
+PROGRAM = f"""{SETTINGS}
 async def start():
     async with running.assembled(home, settings, os.environ, networks=True):
-        print(*{name.partition(".")[0] for name, module in sys.modules.items() if module})
+        print(*{{name.partition(".")[0] for name, module in sys.modules.items() if module}})
 asyncio.run(start())
+"""
+
+EXHAUSTED = f"""{SETTINGS}
+import errno
+tried = []
+class Exhausted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jinja2":
+            tried.append(name)
+            raise OSError(errno.EMFILE, "Too many open files")
+sys.meta_path.insert(0, Exhausted())
+async def until():
+    while not tried:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.5)
+async def serve():
+    async with running.assembled(home, settings, os.environ, networks=True) as daemon:
+        await daemon.serve(until())
+asyncio.run(serve())
 """
 
 TELEGRAM = {
@@ -56,3 +78,11 @@ def test_the_start_imports_only_what_it_needs(
     imported = set(done.stdout.split())
     assert ("telegram" in imported) == bool(channel)
     assert {why: names & imported for why, names in LATER.items() if names & imported} == {}
+
+
+def test_what_cannot_be_loaded_now_ends_nothing(guarded_env: Callable[[Path], dict[str, str]], tmp_path: Path) -> None:
+    """With too many open files the first message waits for it, and is told; the daemon goes on."""
+    command = [sys.executable, "-c", EXHAUSTED]
+    done = subprocess.run(command, capture_output=True, text=True, env=guarded_env(tmp_path), cwd=CHECKOUT)
+    assert done.returncode == 0, done.stderr
+    assert "Too many open files" in done.stderr

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import structlog
 
+from nanomem.errors import passes
+
 _O200K = "litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"
 _O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _INLINE = 20_000
@@ -39,7 +41,8 @@ log = structlog.get_logger()
 class O200kTokenizer:
     """Loads the vocabulary once, at the first count, in a thread: 0.3 s, and 46 MB that stay.
 
-    Without the vocabulary it counts UTF-8 bytes / 3, which is too many for most texts, and says so once.
+    Without the vocabulary it counts UTF-8 bytes / 3, which is too many for most texts, and says so once. Raises OSError
+    where it only cannot be read now.
     """
 
     def __init__(self) -> None:
@@ -63,6 +66,8 @@ class O200kTokenizer:
                 try:
                     self._count = _load()
                 except (ImportError, OSError, ValueError) as error:
+                    if passes(error):
+                        raise
                     log.warning("tokenizer.missing", error=str(error), instead="UTF-8 bytes / 3")
                     self._count = _estimate
             return self._count

@@ -1,8 +1,10 @@
 """The channel against a Bot API on loopback: what is taken and when, what is shown, and what goes wrong."""
 
 import asyncio
+import errno
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -712,6 +714,23 @@ async def test_the_menu_is_registered(telegram: TelegramServer, open_channel: An
     async with running(open_channel(commands=commands), disk):
         await telegram.wait_for(lambda: len(telegram.calls_of("getUpdates")) == 4)
     assert [entry["event"] for entry in logs] == ["telegram.no_menu"]
+
+
+async def test_what_formats_cannot_be_loaded_now(
+    telegram: TelegramServer, channel: TelegramChannel, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With too many open files it goes on."""
+
+    class Exhausted:
+        def find_spec(self, name: str, *_where: object) -> None:
+            if name == "telegramify_markdown":
+                raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.delitem(sys.modules, "telegramify_markdown", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Exhausted(), *sys.meta_path])
+    telegram.say("Hello")
+    async with running(channel, disk):
+        await telegram.wait_for(lambda: disk.texts == ["Hello"] and telegram.polling)
 
 
 async def test_what_waits_is_taken_before_the_menu_is_seen_to(

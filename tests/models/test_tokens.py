@@ -126,3 +126,27 @@ def test_says_so_once_when_the_vocabulary_is_missing() -> None:
     said = run(WITHOUT)
     assert "counted 2 2" in said
     assert said.count("tokenizer.missing") == 1
+
+
+NOT_NOW = """
+import asyncio, errno, sys
+class Exhausted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tiktoken": raise OSError(errno.EMFILE, "Too many open files")
+sys.meta_path.insert(0, Exhausted())
+from nanomem.models.tokens import O200kTokenizer
+async def main():
+    tokenizer = O200kTokenizer()
+    try:
+        await tokenizer.count("hello")
+    except OSError as error:
+        print(error.strerror)
+    del sys.meta_path[0]
+    print("counted", await tokenizer.count("hello"), await tokenizer.count("你好"))
+asyncio.run(main())
+"""
+
+
+def test_what_cannot_be_read_now_is_read_later() -> None:
+    """A moment with too many open files does not make it count otherwise for as long as it lives."""
+    assert run(NOT_NOW).splitlines() == ["Too many open files", "counted 1 1"]

@@ -157,7 +157,8 @@ class TelegramChannel:
         """Once what waited is taken: sees to the menu, and loads what formats the answers."""
         self._settled = True
         await self._register()
-        await asyncio.to_thread(formatted, "*warm*")
+        with suppress(OSError):  # with too many open files the first answer waits for it, and nothing else
+            await asyncio.to_thread(formatted, "*warm*")
 
     async def _take(self, taker: Taker, found: Sequence[Update], following: int | None) -> None:
         """Whose message cannot be taken is told so, once, unless that was over at the next look. Raises CannotStore."""
