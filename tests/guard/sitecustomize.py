@@ -5,6 +5,7 @@ it on their PYTHONPATH, and `tests/conftest.py` imports it for the test process.
 """
 
 import ipaddress
+import os
 import socket
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 attempts: list[str] = []
 """What was tried; in the test process each is an error even where the code under test swallowed the exception."""
 
+_STDERR = os.dup(2)  # whatever the process does with its own later: that of litellm is silent
 _ADDRESSED = {"socket.connect", "socket.sendto", "socket.sendmsg"}
 _RESOLVED = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"}
 
@@ -60,7 +62,7 @@ def _guard(event: str, args: tuple[Any, ...]) -> None:
     if not allowed:
         attempt = f"{event} {host}"
         attempts.append(attempt)
-        print(f"tests/guard: {attempt}: the tests stay on this machine", file=sys.stderr, flush=True)
+        os.write(_STDERR, f"tests/guard: {attempt}: the tests stay on this machine\n".encode())
         raise LeftTheMachine(attempt)
 
 

@@ -22,6 +22,7 @@ from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, Too
 from nanomem.models.frames import Alive, Answered, Ask, Call, Cancel, Failed, Frames, Grown, Reach, Target, Word, packed
 from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from tests.emulators.openai import Answer, Fault, OpenAIServer, Stall
+from tests.guard import sitecustomize as guard
 from tests.models.conftest import KEY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -133,6 +134,24 @@ async def test_what_libraries_say_of_an_answer_is_in_no_log(
     finally:
         await process.close()
     assert capfd.readouterr() == ("", "")
+
+
+async def test_who_leaves_the_machine_is_still_heard_of(capfd: pytest.CaptureFixture[str]) -> None:
+    """The silence is no hiding place: what guards the tests' processes tells of it all the same."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
+    environ = os.environ | {"PYTHONPATH": str(Path(guard.__file__).parent)}
+    process = await asyncio.create_subprocess_exec(*command, pass_fds=[theirs.fileno()], env=environ)
+    theirs.close()
+    reader, writer = await asyncio.open_unix_connection(sock=ours)
+    writer.write(packed(Ask(1, Target("openai/m", {"openai": Reach(KEY, "http://192.0.2.1:9")}, 20), HELLO)))
+    frames = Frames[Word](Word)
+    async with asyncio.timeout(120):
+        while not any(isinstance(word, Failed) for word in frames.take(await reader.read(1000))):
+            pass
+    writer.close()
+    await process.wait()
+    assert "tests/guard: socket.connect 192.0.2.1" in capfd.readouterr().err
 
 
 async def test_a_key_is_in_no_repr() -> None:
