@@ -425,7 +425,7 @@ def _asked(request: dict[str, Any]) -> list[str]:
 
 
 async def prove(folder: Path, effort: Effort) -> Report:
-    """See CLAIM. Half of the time is one long outage, so that `--seconds 7200` is an hour of it."""
+    """See CLAIM. Two thirds of the time are one long outage, so that `--seconds 5400` is an hour of it."""
     dice = random.Random(effort.seed)
     all_of_them = [*product(KINDS, SIDES)]
     dice.shuffle(all_of_them)
@@ -453,10 +453,10 @@ async def prove(folder: Path, effort: Effort) -> Report:
                 await talk.outage(6.0)
             else:
                 for number, (kind, where) in enumerate(cycle(all_of_them)):
-                    if number >= len(all_of_them) and time.monotonic() - began > effort.seconds / 2:
+                    if number >= len(all_of_them) and time.monotonic() - began > effort.seconds / 3:
                         break
                     await talk.round(kind, where, dice.choice((2.0, 4.0, 8.0)), dice)
-                await talk.outage(effort.seconds / 2)
+                await talk.outage(effort.seconds * 2 / 3)
             talk.check()
     except (AssertionError, TimeoutError) as error:
         violations.append(str(error) or repr(error))
