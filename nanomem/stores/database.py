@@ -104,12 +104,19 @@ class Database:
             for work, future in batch:
                 results.append((future, *self._attempt(work)))
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            failed = self._note(_translated(error))
+        except Exception as error:
+            failed = self._taken_back(error)
             results = [(future, None, failed) for _, future in batch]
         self._tell(results)
+
+    def _taken_back(self, error: Exception) -> Exception:
+        """What whoever waits is told, with nothing done. Where not even that can be, nothing is done any more."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as worse:
+            return self._note(Stop(f"Cannot write state/bus.db: {worse}."))
+        return self._note(_translated(error) if isinstance(error, sqlite3.Error) else error)
 
     def _tell(self, results: Sequence[_Result]) -> None:
         self._loop.call_soon_threadsafe(_resolve, results)

@@ -97,6 +97,33 @@ async def test_one_work_that_fails_hurts_no_other(path: Path) -> None:
         assert await notes(database) == ["one", "two", "three"]
 
 
+async def test_what_cannot_even_be_taken_back_ends_all_writing(path: Path) -> None:
+    """Nobody waits for ever: who asked is told, who asks later, too, and closing is no trouble."""
+    async with opened(path) as database:
+        await database.run(note("one"))
+        works = (lambda db: db.close(), note("two"))
+        outcomes = await asyncio.gather(*map(database.run, works), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Stop, Stop]
+        with pytest.raises(Stop):
+            await asyncio.wait_for(database.run(note("three")), 10)
+    async with opened(path) as again:
+        assert await notes(again) == ["one"]
+
+
+async def test_a_bug_that_takes_the_transaction_with_it_hurts_nobody_for_long(path: Path) -> None:
+    """SQLite may have taken all back before the error comes: whoever was in it is told, and the next one is served."""
+
+    def bad(db: sqlite3.Connection) -> None:
+        db.execute("ROLLBACK")
+        raise ValueError("a bug")
+
+    async with opened(path) as database:
+        with pytest.raises(ValueError, match="a bug"):
+            await database.run(bad)
+        await asyncio.wait_for(database.run(note("two")), 10)
+        assert await notes(database) == ["two"]
+
+
 async def test_who_does_not_wait_any_more_has_it_done_all_the_same(path: Path) -> None:
     """Cancelling the wait takes nothing back, and hurts nobody."""
     async with opened(path) as database:
