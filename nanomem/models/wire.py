@@ -94,7 +94,8 @@ class Draft:
         self._size += 1
         if finish in ("length", "content_filter"):
             self.cut = finish
-        for call in getattr(piece, "tool_calls", None) or ():
+        calls = getattr(piece, "tool_calls", None)
+        for call in calls if isinstance(calls, list) else ():
             self._take_call(call)
         return self._grow(getattr(piece, "content", None) or "")
 

@@ -5,13 +5,14 @@ import json
 import logging
 from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanomem.errors import CannotForce, NanomemError, NotNow, TellUser, TooLong, TryLater
-from nanomem.messages import Image, PromptMessage, Request, ToolCall, ToolSchema, Usage
+from nanomem.messages import Image, PromptMessage, Reply, Request, ToolCall, ToolSchema, Usage
 from nanomem.models import wire
 from nanomem.models.litellm import LitellmModel, Provider
 from proofs.proxy import Gone, Proxy
@@ -238,6 +239,14 @@ async def test_a_bad_call_does_not_end_the_conversation(server: OpenAIServer, mo
     assert reply.text == "Sorry." and not server.violations
     for call in server.requests[1]["messages"][1]["tool_calls"]:
         assert isinstance(json.loads(call["function"]["arguments"]), dict)
+
+
+@pytest.mark.parametrize("calls", ["x", {"index": 0}, 7, True])
+async def test_calls_that_are_no_list_are_none(calls: object) -> None:
+    """The text beside them is kept."""
+    draft = wire.Draft(asks())
+    draft.take(SimpleNamespace(tool_calls=calls, content="Hello"), None)
+    assert draft.reply(Usage()) == Reply("Hello")
 
 
 async def test_two_hundred_calls_at_once(server: OpenAIServer, model: Make) -> None:
