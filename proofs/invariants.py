@@ -6,12 +6,15 @@ Knows files and their formats, and what a chat shows; nothing of daemons. What i
 import json
 import os
 import re
+import shutil
 import sqlite3
 import stat
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 Json = dict[str, Any]
@@ -270,14 +273,12 @@ def _git(repository: Path, *arguments: str) -> str:
     return done.stdout if done.returncode == 0 else f"{done.stdout}{done.stderr}exit code {done.returncode}"
 
 
-class _opened:
-    """A database that nobody else has open, unchanged by being looked at."""
-
-    def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._database
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database that nobody else has open, with its write-ahead log; a copy, so that it is unchanged by being read."""
+    with TemporaryDirectory() as folder:
+        for name in (path.name, f"{path.name}-wal"):
+            if path.with_name(name).exists():
+                shutil.copyfile(path.with_name(name), Path(folder, name))
+        with closing(sqlite3.connect(Path(folder, path.name))) as database:
+            yield database

@@ -200,6 +200,27 @@ def unplaced(home: Path) -> None:
     (home / "versions/owner.git/refs/placed").write_bytes(before.stdout)
 
 
+def test_a_database_is_looked_at_with_its_log(tmp_path: Path) -> None:
+    """A kill amid a checkpoint leaves a file that is whole only with the log beside it; both stay as they are."""
+    path = tmp_path / "state" / "index.db"
+    path.parent.mkdir(0o700)
+    database = sqlite3.connect(path, isolation_level=None)
+    database.executescript("PRAGMA journal_mode=WAL; CREATE TABLE notes (text TEXT UNIQUE);")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.execute("INSERT INTO notes VALUES ('one')")
+    files = {name: path.with_name(name).read_bytes() for name in ("index.db", "index.db-wal")}
+    database.close()  # into the file, of which only the first half of the table's page shall be
+    page = 4096
+    files["index.db"] = files["index.db"][:page] + path.read_bytes()[page : 2 * page] + files["index.db"][2 * page :]
+    for name, data in files.items():
+        path.with_name(name).write_bytes(data)
+        path.with_name(name).chmod(0o600)
+    assert invariants.files(tmp_path) == []
+    assert {name: path.with_name(name).read_bytes() for name in files} == files
+    path.with_name("index.db-wal").unlink()
+    assert any("index.db" in found for found in invariants.files(tmp_path))
+
+
 def dropped(home: Path, *lines: str) -> None:
     (home / "workspace/memory/MEMORY.md").write_text(FACTS.replace("- The cat is called Miso\n", ""))
     commit(home, "\n".join(["[Dream] Less", "", *lines]))
