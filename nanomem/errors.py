@@ -20,6 +20,7 @@ Whatever else is raised is a bug and ends the turn loudly, but for an OSError th
 import errno
 
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
+_EACH, _EVERY = 8, 30
 
 
 class NanomemError(Exception):
@@ -89,3 +90,8 @@ class Stop(NanomemError):
 def passes(error: BaseException) -> bool:
     """Whether it is of a disk that is full or ill, or too many open files: the same may be done once that is over."""
     return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
+
+
+def is_news(attempt: int) -> bool:
+    """Whether a failure that follows others is worth a line of the log: each at first, later about one a minute."""
+    return attempt <= _EACH or attempt % _EVERY == 0

@@ -1,4 +1,4 @@
-"""Trying again what may work later, with the other side's own hint or longer and longer waits.
+"""Trying again what may work later, with the other side's own hint or after a wait of our own.
 
 The one place that knows the retry library.
 """
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_never
 
-from nanomem.errors import CannotStore, NotHere, TryLater
+from nanomem.errors import CannotStore, NotHere, TryLater, is_news
 from nanomem.ports import Clock
 
 log = structlog.get_logger()
@@ -17,8 +17,6 @@ log = structlog.get_logger()
 FIRST_S = 1.0
 LONGEST_S = 2.0
 """Without a hint: whatever was in the way, soon after it has gone all is as before."""
-SAID_EACH_TIME = 8
-SAID_AGAIN_AFTER = 30
 
 
 async def patiently(
@@ -44,7 +42,7 @@ async def patiently(
 
     def say(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        if state.attempt_number > SAID_EACH_TIME and state.attempt_number % SAID_AGAIN_AFTER:
+        if not is_news(state.attempt_number):
             return
         kind, seconds = type(error).__name__, state.upcoming_sleep
         log.warning(f"{what}.waits", kind=kind, seconds=seconds, attempt=state.attempt_number)

@@ -17,6 +17,7 @@ from nanomem.errors import TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
 from nanomem.models import wire
 from nanomem.models.failures import secrets_in, translated
+from nanomem.sockets import SIGNS_OF_LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,22 +212,10 @@ def _notice_who_is_gone() -> None:
     """
     from litellm.llms.custom_httpx import http_handler
 
-    alive = [
-        (level, getattr(socket, name), value)
-        for level, name, value in (
-            (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-            (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 2),
-            (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1),
-            (socket.IPPROTO_TCP, "TCP_KEEPCNT", 2),
-            (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 3000),  # for what was sent and is not acknowledged
-        )
-        if hasattr(socket, name)
-    ]
-
     def made(address: Any) -> socket.socket:
         one = socket.socket(*address[:3])
         one.setblocking(False)
-        for option in alive:
+        for option in SIGNS_OF_LIFE:
             one.setsockopt(*option)
         return one
 

@@ -22,7 +22,7 @@ from nanomem.channels.telegram import updates
 from nanomem.channels.telegram.formatting import formatted, parts
 from nanomem.channels.telegram.updates import Broken, GroupPolicy, Me
 from nanomem.channels.telegram.wire import Moved, Wire
-from nanomem.errors import CannotStore, Gone, NanomemError, Refused, TryLater
+from nanomem.errors import CannotStore, Gone, NanomemError, Refused, TryLater, is_news
 from nanomem.messages import Attachment, Outbound
 from nanomem.ports import Clock, Door, Taker, Update
 
@@ -34,8 +34,6 @@ _POLL_S = 30
 _PROBE_S = 1  # after a failure a short poll shows soon whether all is well again
 _SHORTEST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 2.0  # so that what is said after an outage is answered soon
-_SAID_EACH_TIME = 8
-_SAID_AGAIN_AFTER = 30  # about once a minute
 _ADDRESS = re.compile(r"telegram:(-?[0-9]{1,19})(?::([0-9]{1,19}))?")
 
 log = structlog.get_logger()
@@ -186,7 +184,7 @@ class TelegramChannel:
         between = random.uniform(_SHORTEST_WAIT_S, _LONGEST_WAIT_S)
         wait = max(0.0, self._asked_at + between - self._clock.monotonic())
         wait = getattr(error, "after_s", None) or wait
-        if self._failures <= _SAID_EACH_TIME or self._failures % _SAID_AGAIN_AFTER == 0:
+        if is_news(self._failures):
             log.warning("telegram.failed", error=error.text, retry_s=round(wait, 1), failures=self._failures)
         await self._clock.sleep(wait)
 

@@ -5,7 +5,6 @@ Knows nothing of updates, people or turns. Whatever goes wrong leaves as TryLate
 
 import asyncio
 import json
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from telegram.request import HTTPXRequest
 from nanomem.channels.telegram.formatting import formatted, sendable
 from nanomem.channels.telegram.updates import KINDS, Me
 from nanomem.errors import Gone, Misuse, Refused, TryLater
+from nanomem.sockets import SIGNS_OF_LIFE
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes a bot may fetch: https://core.telegram.org/bots/api#getfile"""
@@ -31,22 +31,9 @@ _WRONG_TOKEN_S = 60.0
 _TIMEOUT_S = 20.0
 _CONNECT_S = 4.0
 _POLL_LATE_S = 5.0  # a poll that is answered later than this after its time is given up
-_ALIVE_MS = 3000
 _DOWNLOAD_S = 300.0
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)  # else Telegram would open any link that a model writes
 _NOT_EDITABLE = ("to edit not found", "can't be edited", "message_id_invalid", "no text in the message to edit")
-# The other side is asked for signs of life: else a connection that ended without a word is waited on for minutes.
-_ALIVE = [
-    (level, getattr(socket, name), value)
-    for level, name, value in (
-        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 2),
-        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1),
-        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 2),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _ALIVE_MS),  # for what was sent and is not acknowledged
-    )
-    if hasattr(socket, name)
-]
 T = TypeVar("T")
 
 
@@ -108,7 +95,9 @@ class Wire:
 
     def _transport(self, connections: int) -> httpx.AsyncHTTPTransport:
         limits = httpx.Limits(max_connections=connections)
-        return httpx.AsyncHTTPTransport(verify=self._verify, limits=limits, proxy=self._proxy, socket_options=_ALIVE)
+        return httpx.AsyncHTTPTransport(
+            verify=self._verify, limits=limits, proxy=self._proxy, socket_options=SIGNS_OF_LIFE
+        )
 
     async def close(self) -> None:
         await self._polling.shutdown()
