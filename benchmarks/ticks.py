@@ -16,7 +16,7 @@ from nanomem import chat as client
 
 CHECKOUT = Path(__file__).parents[1]
 TICK_S = 0.01
-"""Between an answer and the next question."""
+"""Between one question and the next, and from when each was due is what it took."""
 _LONGEST = 2**24
 
 
@@ -43,12 +43,12 @@ async def _tick(socket: Path) -> list[float]:
     over = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     await client.control(socket, "menu", {})
     print("ticking", flush=True)
-    lags = []
+    lags, due = list[float](), time.monotonic()
     while not over.done():
-        began = time.monotonic()
+        await asyncio.sleep(due - time.monotonic())
         await client.control(socket, "menu", {})
-        lags.append(time.monotonic() - began)
-        await asyncio.sleep(TICK_S)
+        lags.append(time.monotonic() - due)
+        due += TICK_S  # also where that is over: else all who would have asked in a long pause count as one
     return lags
 
 
