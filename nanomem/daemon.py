@@ -197,12 +197,14 @@ async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conve
 
 
 async def _catch_up(base: Ground, door: TelegramDoor, parts: Core) -> None:
-    """What was left undone: edits not taken in, versions not pushed, views out of date, decisions not carried out."""
+    """What was left undone: edits not taken in, versions not pushed, views out of date, marks of a Dream not made,
+    decisions not carried out."""
     for space in base.home.known_spaces():
         base.pusher.changed(space)
         await base.memory.memory.read(space)
         with _whatever_is_wrong(space.name):
             await base.memory.history.repair(space)
+            await parts.dreams.catch_up(space)
     for path in list(base.home.logs()):
         with _whatever_is_wrong(path.name):
             key = await asyncio.to_thread(_key, path, door)

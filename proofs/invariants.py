@@ -139,7 +139,8 @@ def history(memory: Path, entries: Sequence[Json]) -> list[str]:
 
 def versions(repository: Path, root: Path) -> list[str]:
     """The versions of a space, and its files below `root`: nothing is damaged, no decision is there twice, the files
-    stand as in the newest version, and each fact that ever came in is in them, or a later version says where it went.
+    stand as in the newest version, what a Dream has read is noted, and each fact that ever came in is in them, or a
+    later version says where it went.
 
     Where nothing is known yet there may be neither.
     """
@@ -158,6 +159,10 @@ def versions(repository: Path, root: Path) -> list[str]:
     ids = Counter(id for body in bodies for id in re.findall(r"(?m)^Id: (.+)$", body))
     if twice := [id for id, times in ids.items() if times > 1]:
         found.append(f"committed twice: {twice}")
+    dreams = "\n".join(body for body in bodies if body.startswith("[Dream]"))
+    read_through = max(map(int, re.findall(r"(?m)^History: \d+-(\d+)$", dreams)), default=0)
+    if (cursor := _number(root / "memory" / ".dream_cursor") or 0) < read_through:
+        found.append(f".dream_cursor is {cursor}, a Dream has read {read_through} entries")
     known = "\n".join((root / name).read_text() for name in FILES if (root / name).exists())
     lines = [line for body in bodies for line in body.split("\n") if re.match(r"[+~>=-] ", line)]
     for number, line in enumerate(lines):

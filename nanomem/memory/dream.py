@@ -110,6 +110,10 @@ class Dreamer:
         """How many history entries have not been read. Raises CannotStore."""
         return await self._unread.waiting(space, await self._versions.all(space))
 
+    async def catch_up(self, space: Space) -> None:
+        """Makes the marks that a crash behind a run has left out. Raises CannotStore."""
+        await self._unread.catch_up(space, await self._versions.all(space))
+
     async def run(self, space: Space, at: datetime, inbound: str = "") -> Run | None:
         """Learns what is new; None: there is nothing, and nothing was asked or written. `at` is now, `inbound` the
         command that asked for it. Raises CannotStore, Refused: it could not be read or written, which counts as no

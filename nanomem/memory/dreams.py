@@ -59,9 +59,14 @@ class Dreams:
         self._wake = asyncio.Event()
         self._sleep_s = LONGEST_SLEEP_S
 
+    async def catch_up(self, space: Space) -> None:
+        """Has `.dream_cursor` and the logs say what was read, where a crash kept a run from it. Raises CannotStore."""
+        async with self._alone_in(space):
+            await self._dreamer.catch_up(space)
+
     async def learn(self, space: Space, inbound: str = "") -> Run | None:
         """One run, behind the one that goes on; None: nothing is new. Raises CannotStore, Refused."""
-        async with self._locks.setdefault(space.root, asyncio.Lock()):
+        async with self._alone_in(space):
             with self._stoppable():
                 run = await self._dreamer.run(space, self._clock.now(), inbound)
         (self._troubled.add if run and run.reason else self._troubled.discard)(space.root)
@@ -152,6 +157,9 @@ class Dreams:
             made = self._clock.now()
             await self._diary.set_due(made)
         return made
+
+    def _alone_in(self, space: Space) -> asyncio.Lock:
+        return self._locks.setdefault(space.root, asyncio.Lock())
 
     async def _alone(self, work: Coroutine[Any, Any, None]) -> bool:
         """Does it where a bug ends only itself; cancelled, it does not go on. False: nothing may begin any more."""

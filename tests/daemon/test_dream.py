@@ -195,6 +195,20 @@ async def test_nothing_new_costs_nothing(world: World, diarist: Diarist) -> None
     await world.check_memory([KEY])
 
 
+async def test_what_was_read_is_noted_after_a_crash_that_kept_it_from_being(world: World, diarist: Diarist) -> None:
+    """The next start makes up for it, where otherwise only the next run would; what was half written is gone."""
+    life = await started(world)
+    await archived(world, 1)
+    assert (await Person(world).asks("/dream")).startswith("Learned (")
+    await life.kill()
+    cursor = world.root() / "memory" / ".dream_cursor"
+    cursor.rename(draft := cursor.with_name("..dream_cursor.draft"))
+    life = await started(world)
+    await world.until(lambda: dream_cursor(world) == 1, str, "noted")
+    await life.stops()
+    assert not draft.exists() and len(dreams(world)) == 1
+
+
 async def test_no_more_is_spent_in_a_day_than_is_allowed(world: World, diarist: Diarist) -> None:
     """It is said, nothing is asked of the model, and a restart does not forget it; with more to spend it goes on."""
     allowed = {"agents__defaults__max_completion_tokens": "1024", "agents__dream__daily_token_limit": "12000"}

@@ -256,6 +256,7 @@ def objects(home: Path) -> None:
         unplaced,
         dropped,
         lambda home: commit(home, "[agent] Again\n\nId: 1", "--allow-empty"),
+        lambda home: commit(home, "[Dream] More\n\nHistory: 1-2\nId: 2", "--allow-empty"),
         objects,
         lambda home: shutil.rmtree(home / "versions/owner.git"),
         waiting,
