@@ -261,7 +261,8 @@ class World:
 
     def log_of(self, key: str) -> Path | None:
         """The session file of an address, in whatever space."""
-        return next(self.home.glob(f"**/sessions/{quote(key, safe='')}.jsonl"), None)
+        name = f"sessions/{quote(key, safe='')}.jsonl"  # no `**`: elsewhere folders come and go
+        return next((path for space in ("workspace", "spaces/*") for path in self.home.glob(f"{space}/{name}")), None)
 
     def records(self, key: str = f"telegram:{OWNER}") -> list[Json]:
         """All records of a session."""
