@@ -173,6 +173,7 @@ async def played(scenario: Scenario, past: Past, folder: Path, *tracing: str) ->
                     ending = asyncio.create_task(visit.life.exit_code(within_s=600))
                     await asyncio.wait([acting, ending], return_when=asyncio.FIRST_COMPLETED)
                     if ending.done():
+                        ending.result()
                         visit.life = await _life(scenario, world)
                     else:
                         ending.cancel()

@@ -19,6 +19,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int32, c_int64
@@ -41,6 +42,7 @@ WATCHED: Mapping[str, Sequence[kernel.Test]] = {name: () for name in kernel.CALL
     "openat": [(2, _MAKES, True)],
     "mmap": [(2, _WRITABLE, True), (3, _SHARED, True), (3, _ANONYMOUS, False)],
 }
+HEEDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 DESCRIPTORS = ("open", "openat", "openat2", "creat", "socket", "accept", "accept4")
 """What fails when a process has too many files open."""
 
@@ -112,11 +114,8 @@ class Tracer:
         wider: Mapping[str, Sequence[kernel.Test]] = dict.fromkeys(DESCRIPTORS, ())
         socketless = {name: tests for name, tests in WATCHED.items() if name not in DESCRIPTORS or name in OPENS}
         self._program = kernel.start(command, {**WATCHED, **wider} if fault and fault.of_descriptors else socketless)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: os.kill(self._program, number))
-        if fault:
-            signal.signal(signal.SIGUSR2, lambda *_: fault.begin())
-            signal.signal(signal.SIGUSR1, lambda *_: fault.end())
+        signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+        threading.Thread(target=self._heeds, daemon=True).start()
         code = 0
         while True:
             try:
@@ -136,6 +135,17 @@ class Tracer:
                     self._kill()
             while self._waiting and not self._inside:
                 self._quietly(self._enters, self._waiting.popleft())
+
+    def _heeds(self) -> None:
+        """What others want, in a thread of its own: a handler would run only after the next stop, and wait for ever
+        where the signal came just before waiting for one, and the program is idle."""
+        fault = self._wishes.fault
+        does: dict[int, Callable[[], None]] = {signal.SIGUSR2: fault.begin, signal.SIGUSR1: fault.end} if fault else {}
+        while True:
+            if (number := signal.sigwait(HEEDED)) in does:
+                does[number]()
+            else:
+                self._quietly(os.kill, self._program, number)
 
     def _stopped(self, stop: kernel.Stop) -> None:
         if self._dying:
@@ -391,6 +401,7 @@ def end_as(code: int) -> None:
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEEDED)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

@@ -241,11 +241,12 @@ for line in sys.stdin:
 
 
 def until_heard(pid: int) -> None:
-    """Until a process has no signal waiting and sleeps again."""
+    """Until a process has no signal waiting and all its threads sleep again."""
     while True:
-        status = Path(f"/proc/{pid}/status").read_text()
-        waiting = [line.split()[1] for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
-        if "State:\tS" in status and not any(int(mask, 16) for mask in waiting):
+        states = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/status")]
+        lines = [line.split() for state in states for line in state.splitlines()]
+        waiting = [line[1] for line in lines if line and line[0] in ("SigPnd:", "ShdPnd:")]
+        if all("State:\tS" in state for state in states) and not any(int(mask, 16) for mask in waiting):
             return
         time.sleep(0.005)
 
@@ -264,6 +265,27 @@ signal.pause()
         assert process.stdout and process.stdout.readline() == "ready\n"
         process.send_signal(number)
         assert process.wait(60) == 7
+
+
+def test_no_signal_waits_for_the_next_call(tmp_path: Path) -> None:
+    """However close they come one after the other, and though the program does nothing else."""
+    code = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"x"))
+os.write(1, b"x")
+while True:
+    signal.pause()
+"""
+    (tmp_path / "home").mkdir()
+    with subprocess.Popen(command(tmp_path / "home", code), cwd=CHECKOUT, stdout=-1, bufsize=0) as process:
+        try:
+            assert process.stdout and process.stdout.read(1) == b"x"
+            for _ in range(2000):
+                process.terminate()
+                assert select.select([process.stdout], [], [], 20)[0], "it was not passed on"
+                process.stdout.read(1)
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(("code", "ended"), [("raise SystemExit(3)", 3), ("os.abort()", -6), ("os.kill(0, 9)", -9)])
