@@ -1,7 +1,5 @@
 """Tokens and cost by day. Implements `ports.Meter` on SQLite."""
 
-import sqlite3
-
 from nanomem.messages import Usage
 from nanomem.ports import Purpose
 from nanomem.stores.database import Database
@@ -20,12 +18,13 @@ INSERT INTO spent_on
 SELECT day, 'talk', prompt_tokens, completion_tokens, cached_tokens, cost_usd
 FROM spent WHERE day NOT IN (SELECT day FROM spent_on);
 """
-"""What was spent before there were purposes went into talk."""
-_ADDED = (
-    "prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,"
-    " cached_tokens = cached_tokens + ?, cost_usd = cost_usd + ?"
+"""`spent` is from before there were purposes: what stands there went into talk, and it is written to no more."""
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+_SPEND = (
+    f"INSERT INTO spent_on (day, purpose, {', '.join(_COUNTS)}) VALUES (?, ?, ?, ?, ?, ?)"
+    f" ON CONFLICT (day, purpose) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _COUNTS)}"
 )
-_COUNTS = "prompt_tokens, completion_tokens, cached_tokens, cost_usd"
+_SPENT = f"SELECT {', '.join(f'coalesce(sum({name}), 0)' for name in _COUNTS)} FROM spent_on WHERE day = ?"
 
 
 class SqliteMeter:
@@ -37,19 +36,8 @@ class SqliteMeter:
     async def spend(self, day: str, usage: Usage, purpose: Purpose = "talk") -> None:
         counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cost_usd)
 
-        def write(db: sqlite3.Connection) -> None:
-            db.execute("INSERT OR IGNORE INTO spent (day) VALUES (?)", (day,))
-            db.execute(f"UPDATE spent SET {_ADDED} WHERE day = ?", (*counts, day))
-            db.execute("INSERT OR IGNORE INTO spent_on (day, purpose) VALUES (?, ?)", (day, purpose))
-            db.execute(f"UPDATE spent_on SET {_ADDED} WHERE day = ? AND purpose = ?", (*counts, day, purpose))
-
-        await self._database.run(write)
+        await self._database.run(lambda db: db.execute(_SPEND, (day, purpose, *counts)).close())
 
     async def spent(self, day: str, purpose: Purpose | None = None) -> Usage:
-        def read(db: sqlite3.Connection) -> Usage:
-            of_all = db.execute(f"SELECT {_COUNTS} FROM spent WHERE day = ?", (day,))
-            of_one = db.execute(f"SELECT {_COUNTS} FROM spent_on WHERE day = ? AND purpose = ?", (day, purpose))
-            row = (of_one if purpose else of_all).fetchone()
-            return Usage(*row) if row else Usage()
-
-        return await self._database.run(read)
+        asked, about = (f"{_SPENT} AND purpose = ?", (day, purpose)) if purpose else (_SPENT, (day,))
+        return await self._database.run(lambda db: Usage(*db.execute(asked, about).fetchone()))
