@@ -24,18 +24,22 @@ _EACH, _EVERY = 8, 30
 
 
 class NanomemError(Exception):
-    """The root; `text` may be shown to a person and holds no secret."""
+    """The root; `text` may be shown to a person and holds no secret.
 
-    def __init__(self, text: str) -> None:
+    `gist` is what of it may stand in a log; it is given where the text quotes others, who may quote what was said.
+    """
+
+    def __init__(self, text: str, *, gist: str | None = None) -> None:
         super().__init__(text)
         self.text = text
+        self.gist = text if gist is None else gist
 
 
 class TryLater(NanomemError):
     """It may work later; `after_s` is the other side's own hint in seconds, if it gave one."""
 
-    def __init__(self, text: str, after_s: float | None = None) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, after_s: float | None = None, *, gist: str | None = None) -> None:
+        super().__init__(text, gist=gist)
         self.after_s = after_s
 
 

@@ -94,8 +94,8 @@ class Answering:
                 run = self.runner.run(Turn(turn, conversation, tail, delivery.show, retries))
                 await beside(delivery.keep_showing(), run)
         except (TellUser, TooLong, Misuse) as error:
-            log.warning("turn.failed", turn=turn, kind=type(error).__name__)
-            log.debug("turn.reason", turn=turn, reason=error.text)
+            log.warning("turn.failed", turn=turn, kind=type(error).__name__, reason=error.gist)
+            log.debug("turn.reason", turn=turn, reason=error.text)  # it may quote what was said
             await conversation.close(turn, error.text, "failed", UNKNOWN_OUTCOME, retries)
         log.info("turn.finished", turn=turn, messages=len(batch), seconds=round(self.clock.monotonic() - started, 3))
 

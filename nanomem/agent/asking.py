@@ -96,6 +96,6 @@ class Asker:
                     reply = await self.model.ask(request, heard)
         except TryLater as error:
             hint = f" It asks to wait {error.after_s:.0f} s." if error.after_s else ""
-            raise TellUser(f"{error.text}{hint}{self._advice}") from error
+            raise TellUser(f"{error.text}{hint}{self._advice}", gist=error.gist) from error
         await self._purse.spend(reply.usage)
         return reply

@@ -58,7 +58,7 @@ class Background:
         except Stop:
             raise
         except NanomemError as error:
-            log.warning("background.failed", what=what, kind=type(error).__name__, reason=error.text)
+            log.warning("background.failed", what=what, kind=type(error).__name__, reason=error.gist)
         except Exception as error:  # as in a lane: what fails here stops nothing else
             if passes(error):
                 log.warning("background.failed", what=what, kind=type(error).__name__, reason=str(error))

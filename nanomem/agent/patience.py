@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_never
 
-from nanomem.errors import CannotStore, NotHere, TryLater, is_news
+from nanomem.errors import CannotStore, NanomemError, NotHere, TryLater, is_news
 from nanomem.ports import Clock
 
 log = structlog.get_logger()
@@ -44,8 +44,10 @@ async def patiently(
         error = state.outcome.exception() if state.outcome else None
         if not is_news(state.attempt_number):
             return
-        kind, seconds = type(error).__name__, state.upcoming_sleep
-        log.warning(f"{what}.waits", kind=kind, seconds=seconds, attempt=state.attempt_number)
+        kind, reason = type(error).__name__, error.gist if isinstance(error, NanomemError) else ""
+        log.warning(
+            f"{what}.waits", kind=kind, seconds=state.upcoming_sleep, attempt=state.attempt_number, reason=reason
+        )
         log.debug(f"{what}.reason", reason=str(error))  # a provider may quote what was said
 
     async for attempt in AsyncRetrying(

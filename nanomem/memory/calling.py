@@ -88,7 +88,8 @@ class Caller:
             return understood(call.arguments)
         except ShowModel as error:
             cut = " Its answer was cut off at its greatest length." if reply.cut == "length" else ""
-            raise TellUser(f"{error.text}{cut}") from error
+            gist = f"The model called {schema.name} with what cannot be used."
+            raise TellUser(f"{error.text}{cut}", gist=gist) from error
 
     async def _ask(self, request: Request) -> Reply:
         """Forced; once more without where the provider does not take that."""
@@ -100,4 +101,4 @@ class Caller:
                 return await self.asker.ask(replace(request, forced=None))
         except TooLong as error:
             self._calibration.too_small(self.asker.model.name)
-            raise DoesNotFit(error.text) from error
+            raise DoesNotFit(error.text, gist=error.gist) from error

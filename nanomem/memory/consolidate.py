@@ -172,7 +172,7 @@ class Consolidator:
         except (TellUser, Misuse) as error:
             await self._decisions.failed(conversation, stretch, error.text)
             failures = conversation.session.failures
-            log.warning("consolidation.failed", session=conversation.key, failures=failures)
+            log.warning("consolidation.failed", session=conversation.key, failures=failures, reason=error.gist)
             log.debug("consolidation.reason", session=conversation.key, reason=error.text)  # it may quote what was said
             if failures < self._when.max_failures:
                 return error.text

@@ -152,6 +152,12 @@ class Dreamer:
             await self._diary.give_back(work.space.name, [work.begun])
         work.begun = None
 
+    async def _put_off(self, work: _Work, error: NotNow) -> None:
+        """Until the next run: it is not for what was to be read."""
+        await self._take_back(work)
+        work.reason = error.text
+        log.warning("dream.put_off", space=work.space.name, reason=error.gist)
+
     # --- phase 1
 
     async def _read(self, work: _Work, room: int) -> None:
@@ -184,30 +190,29 @@ class Dreamer:
         try:
             found = await self._learner.extract(work.known, text, work.space.is_owners, work.spent)
         except NotNow as error:
-            await self._take_back(work)
-            work.reason = error.text
+            await self._put_off(work, error)
             return False
         except TellUser as error:
             if isinstance(error, DoesNotFit) and len(batch.pieces) > 1:
                 await self._diary.done(work.space.name, [batch.key])
                 raise
-            return await self._failed(work, batch, attempt, error.text)
+            return await self._failed(work, batch, attempt, error)
         await self._diary.done(work.space.name, [batch.key])
         work.begun = None
         work.read.append(_Read(batch, found))
         return True
 
-    async def _failed(self, work: _Work, batch: Batch, attempt: int, reason: str) -> bool:
+    async def _failed(self, work: _Work, batch: Batch, attempt: int, error: TellUser) -> bool:
         """Whether it is passed over, and so is done with."""
-        work.begun, work.reason = None, reason
-        log.warning("dream.failed", space=work.space.name, batch=batch.name, attempt=attempt)
-        log.debug("dream.reason", space=work.space.name, reason=reason)  # it may quote what was said
+        work.begun, work.reason = None, error.text
+        log.warning("dream.failed", space=work.space.name, batch=batch.name, attempt=attempt, reason=error.gist)
+        log.debug("dream.reason", space=work.space.name, reason=error.text)  # it may quote what was said
         if attempt < MOST_ATTEMPTS:
             return False
         if work.taught:  # is learnt first; then the next run comes to it again, and knows why it fails
             await self._diary.give_back(work.space.name, [batch.key])
             return False
-        return await self._pass_over(work, batch, reason)
+        return await self._pass_over(work, batch, error.text)
 
     async def _pass_over(self, work: _Work, batch: Batch, reason: str) -> bool:
         """It will not be read again. Where something before it is yet to be learnt, that comes first: False."""
@@ -246,8 +251,7 @@ class Dreamer:
         try:
             proposal, removed = await self._proposed(work, wanted)
         except NotNow as error:
-            await self._take_back(work)
-            work.reason = error.text
+            await self._put_off(work, error)
             work.read = [read for read in work.read if not read.found]
             return Receipt(None)
         removed = fitness.of_removals([*wanted.outdated, *removed])
@@ -276,7 +280,7 @@ class Dreamer:
             except NotNow:
                 raise
             except TellUser as error:
-                log.warning("dream.file_not_written", space=work.space.name, file=name)
+                log.warning("dream.file_not_written", space=work.space.name, file=name, reason=error.gist)
                 log.debug("dream.reason", space=work.space.name, reason=error.text)
                 texts[name] = _without_more_ado(before, new, outdated)
             if new and not {*facts(texts[name])} - {*facts(before)}:

@@ -30,7 +30,7 @@ class LitellmEmbedder(ByLitellm):
         try:
             key = provider.api_key()
         except Misuse as error:
-            raise NotNow(error.text) from None
+            raise NotNow(error.text, gist=error.gist) from None
         call = {
             "timeout": self._timeout_s,
             **provider.extra,

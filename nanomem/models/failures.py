@@ -25,29 +25,34 @@ _NO_KEY = re.compile(r"missing credentials|api.?key.{0,40}(?:missing|not (?:set|
 def translated(error: Exception, model: str, provider: str, secrets: Set[str]) -> NanomemError:
     """Named for what the catcher does next. `error` is litellm's, or a timeout of our own."""
     if isinstance(error, TimeoutError):
-        return TryLater(f"{model} did not answer in time.")
+        return _of(TryLater, f"{model} did not answer in time")
     # What goes wrong within a stream comes wrapped.
     error = getattr(error, "original_exception", None) or error
     kind, status = type(error).__name__, getattr(error, "status_code", None) or 500
     said = f"{error} {getattr(error, 'body', '')}"
     because = _reason(str(error), secrets)
     if status in (401, 403) or _NO_KEY.search(said):
-        return NotNow(f"The provider refused the key for {model}. Check [providers.{provider}] api_key.")
+        return _of(NotNow, f"The provider refused the key for {model}. Check [providers.{provider}] api_key")
     if status == 402 or (status == 429 and _NO_MONEY.search(said)):
-        return NotNow(f"The account behind {model} has no credit left: {because}")
+        return _of(NotNow, f"The account behind {model} has no credit left", because)
     if status == 429:
-        return TryLater(f"{model} is asked too often just now.", _retry_after(error))
+        return _of(TryLater, f"{model} is asked too often just now", after_s=_retry_after(error))
     if kind == "ContextWindowExceededError" or (status < 500 and _TOO_LONG.search(said)):
-        return TooLong(f"The request is too long for {model}: {because}")
+        return _of(TooLong, f"The request is too long for {model}", because)
     if kind == "ContentPolicyViolationError" or (status < 500 and _FILTER.search(said)):
-        return TellUser(f"The content filter of {model} refused this: {because}")
+        return _of(TellUser, f"The content filter of {model} refused this", because)
     if status >= 500 or status in (408, 409, 425):
-        return TryLater(f"{model} cannot be reached or is in trouble: {because}", _retry_after(error))
+        return _of(TryLater, f"{model} cannot be reached or is in trouble", because, after_s=_retry_after(error))
     if _NO_FORCE.search(said):
-        return CannotForce(f"{model} does not take a forced tool call: {because}")
+        return _of(CannotForce, f"{model} does not take a forced tool call", because)
     if status == 404:
-        return NotNow(f"The provider does not know the model {model}: {because}")
-    return TellUser(f"{model} refused the request: {because}")
+        return _of(NotNow, f"The provider does not know the model {model}", because)
+    return _of(TellUser, f"{model} refused the request", because)
+
+
+def _of(kind: type[NanomemError], what: str, because: str = "", **more: Any) -> NanomemError:
+    """What the provider said is for the person alone."""
+    return kind(f"{what}: {because}" if because else f"{what}.", gist=what, **more)
 
 
 def secrets_in(given: Any) -> set[str]:

@@ -97,17 +97,23 @@ class Failed(Struct, frozen=True, tag=True):
     kind: str
     text: str
     after_s: float | None = None
+    gist: str | None = None
 
     @staticmethod
     def of(id: int, error: NanomemError) -> "Failed":
         """As it is sent."""
-        return Failed(id, type(error).__name__, error.text, getattr(error, "after_s", None))
+        return Failed(id, type(error).__name__, error.text, getattr(error, "after_s", None), error.gist)
 
     @property
     def error(self) -> Exception:
         """As it is raised."""
-        kind = vars(errors).get(self.kind, RuntimeError)
-        return TryLater(self.text, self.after_s) if kind is TryLater else kind(self.text)
+        kind = vars(errors).get(self.kind)
+        if not (isinstance(kind, type) and issubclass(kind, NanomemError)):
+            return RuntimeError(self.text)
+        error = kind(self.text, gist=self.gist)
+        if isinstance(error, TryLater):
+            error.after_s = self.after_s
+        return error
 
 
 Call = Ask | Embed | Cancel

@@ -249,6 +249,8 @@ async def test_a_model_in_trouble_is_told_and_retry_works(world: World) -> None:
         await world.settled(chat, f"please {fault}")
         assert FAULTS[fault][1] in world.answers(chat)[-1], (fault, world.answers(chat)[-1])
         assert world.ends(f"telegram:{chat}")[-1]["end"] == "failed"
+    logged = [event["reason"] for event in world.lives[-1].events("turn.failed")]
+    assert all(any(said in reason for reason in logged) for _, said in FAULTS.values()), logged
     world.model.script(lambda asked: Answer("All is well again."))
     for chat in chats.values():
         world.telegram.say("/retry", chat)

@@ -92,6 +92,9 @@ async def test_a_whole_conversation_reaches_the_wire(server: OpenAIServer, model
     assert picture[1]["image_url"]["url"] == "data:image/png;base64,iVBORw=="
 
 
+QUOTED = ("overloaded", "502", "payload", "fire", "Balance", "maximum", "flagged", "such", "bad", "page", "teapot")
+
+
 @pytest.mark.parametrize(
     ("fault", "error", "says"),
     [
@@ -137,6 +140,8 @@ async def test_faults_say_what_to_do(
     assert says in raised.value.text
     assert len(raised.value.text) < 450
     assert "canary" not in raised.value.text
+    assert (gist := raised.value.gist) and raised.value.text.startswith(gist), "the log says it, too"
+    assert not any(word in gist for word in QUOTED), "but not what a provider says, who may quote what was said"
     assert raised.value.__context__ is None and raised.value.__cause__ is None
     assert len(server.requests) == 1
 

@@ -168,8 +168,9 @@ async def test_errors_keep_their_kind(server: OpenAIServer, model: Make) -> None
     with pytest.raises(TryLater) as later:
         await model().ask(HELLO)
     assert later.value.after_s == 7
-    with pytest.raises(TooLong, match="maximum context length"):
+    with pytest.raises(TooLong, match="maximum context length") as long:
         await model().ask(HELLO)
+    assert long.value.gist == "The request is too long for openai/m"
     with pytest.raises(NotNow, match="api_key"):
         await model().ask(HELLO)
     with pytest.raises(TellUser, match="litellm knows no provider"):
