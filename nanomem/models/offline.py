@@ -14,16 +14,16 @@ from nanomem.messages import Reply, Request, ToolCall
 from nanomem.models.offline_learning import arguments, is_question
 from nanomem.patterns import late
 
-_HOW = (
+HOW = (
     "A real model is set with `nanomem init`, or with `nanomem config set agents.defaults.model "
     '"anthropic/claude-sonnet-4-5"` and the api_key of its provider in config.toml.'
 )
 WHO = (
     "I am nanomem's offline model: a few rules, not a language model. I keep what you say and can quote it, "
-    f"but I understand little. {_HOW}"
+    f"but I understand little. {HOW}"
 )
 HELLO = "Hello! I am nanomem's offline model: I keep what you tell me and can quote it when you ask."
-NOTHING = f"I know nothing about that, and find nothing you said about it. I am only the offline model. {_HOW}"
+NOTHING = f"I know nothing about that, and find nothing you said about it. I am only the offline model. {HOW}"
 NOTED = "Noted: it is kept in our conversation. Ask me about it, and I will quote it; more I cannot do, being offline."
 
 IN_MEMORY = "In your memory:"
@@ -45,6 +45,15 @@ _REMEMBER = re.compile(
 _SELF = late(
     r"\b(?:what|who) are you\b|\bare you (?:an? )?(?:ai|bot|human)\b|\bwhich model (?:are you|is this)\b"
     r"|\bwer bist du\b|你是[谁誰]|什么模型",
+    re.I,
+)
+_HOW_TO = late(
+    r"\b(?:how|where|can|could|help|wie|wo|kann)\b.{0,60}(?:"
+    r"\b(?:real|better|proper|actual|other|another|different|echte[sn]?|anderes?|richtige[sn]?)"
+    r" (?:language |ai |sprach)?(?:model|modell|llm|ai|ki)\b"
+    r"|\b(?:set(?: ?up)?|configure|change|switch|choose|connect|add|put|enter)\b"
+    r".{0,30}\b(?:model|llm|api[ -]?key|provider)\b|\buse (?:openai|anthropic|litellm|chatgpt|gpt|claude|ollama)\b)"
+    r"|(?:怎[么样]|如何).{0,20}模型",
     re.I,
 )
 _GREETING = late(
@@ -113,6 +122,8 @@ def answer(request: Request) -> Reply:
         return Reply(_quoted(fitting or found[:1]) or NOTHING)
     if any(map(_SELF().search, said)):
         return Reply(WHO)
+    if any(map(_HOW_TO().search, said)):
+        return Reply(HOW)
     if not question:
         return Reply(HELLO if said and all(map(_GREETING().fullmatch, said)) else NOTED)
     earlier = [m.text for m in request.messages[: newest + 1] if m.role == "user"]

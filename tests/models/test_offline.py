@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanomem.messages import PromptMessage, Reply, Request, ToolCall, ToolSchema
-from nanomem.models.offline import HELLO, NOTED, NOTHING, WHO, OfflineModel, answer
+from nanomem.models.offline import HELLO, HOW, NOTED, NOTHING, WHO, OfflineModel, answer
 
 SYSTEM = """You are nanomem.
 
@@ -109,9 +109,29 @@ def test_says_what_it_is_and_what_it_cannot(text: str, reply: str) -> None:
 
 
 def test_says_how_to_set_a_real_model() -> None:
-    """Also where it is asked for it in other words."""
-    assert "nanomem init" in WHO and "agents.defaults.model" in WHO
-    assert "nanomem init" in asked("How do I set up a real model?").text
+    """With who it is, and where it knows nothing."""
+    assert HOW in WHO and HOW in NOTHING and "nanomem init" in HOW and "agents.defaults.model" in HOW
+
+
+@pytest.mark.parametrize(
+    ("text", "is_about_it"),
+    [
+        ("How do I set a real model?", True),
+        ("can I switch to another LLM", True),
+        ("where do I put my API key?", True),
+        ("How can I use ChatGPT with you?", True),
+        ("Wie kann ich ein echtes Modell nehmen?", True),
+        ("怎么设置真正的模型？", True),
+        ("Which model railway did I set up?", False),
+        ("Where is the model of a ship that I own?", False),
+        ("I will work at OpenAI with another model of car", False),
+    ],
+)
+def test_a_question_how_to_set_one_is_no_question_about_you(text: str, is_about_it: bool) -> None:
+    """What was said is not searched for a sentence with `set` in it."""
+    said = (PromptMessage("user", "I own a model of a real ship, set on a shelf"), PromptMessage("assistant", "Noted."))
+    reply = answer(Request(SYSTEM, (*said, PromptMessage("user", text))))
+    assert (reply.text == HOW) is is_about_it
 
 
 @pytest.mark.parametrize(
