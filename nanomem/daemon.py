@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 
@@ -24,7 +24,7 @@ from nanomem.errors import CannotStore, Refused
 from nanomem.home import Home
 from nanomem.memory import asked
 from nanomem.memory.pushing import Pusher
-from nanomem.ports import Channel, Clock
+from nanomem.ports import Channel, Clock, Model
 from nanomem.records import Alias
 from nanomem.settings import Settings
 from nanomem.spaces import Spaces
@@ -39,6 +39,7 @@ log = structlog.get_logger()
 STOP_WITHIN_S = 27.0
 """Seconds that what runs has to end; with all else that is to be closed it stays below the 30 that are promised."""
 WARM_UP_AFTER_S = 0.3
+STAY_WARM_EVERY_S = 60.0
 TABLES = (inbox.TABLES, counters.TABLES, pairing.TABLES, diary.TABLES)
 
 
@@ -66,13 +67,14 @@ class Daemon:
                 behind = group.create_task(self.core.background.run())
                 answering = group.create_task(self.loop.run())
                 warming = group.create_task(self._warm_up())
+                staying = group.create_task(stay_warm(self.networks, self.core.asker.model, self.loop.clock))
                 pushing = group.create_task(self.pusher.run())
                 dreaming = group.create_task(self.core.dreams.run())
                 recalling = group.create_task(self.recalling())
                 log.info("daemon.ready", pid=os.getpid(), channels=[channel.name for channel in channels])
                 await until
                 log.info("daemon.stopping")
-                for task in (*taking, warming, pushing, dreaming, recalling):
+                for task in (*taking, warming, staying, pushing, dreaming, recalling):
                     task.cancel()
                 self.bus.close()
                 self.core.background.close()
@@ -88,6 +90,14 @@ class Daemon:
         with _whatever_is_wrong("warming up"):
             await self.core.runner.prompter.warm_up()
         self.core.background.start("catching up", self.catch_up())
+
+
+async def stay_warm(networks: Sequence[Channel], model: Model, clock: Clock) -> NoReturn:
+    """While a network is away, what people write waits out there and comes all at once: the model is kept ready."""
+    while True:
+        await clock.sleep(STAY_WARM_EVERY_S)
+        if any(channel.error for channel in networks):
+            await model.warm_up()
 
 
 @asynccontextmanager

@@ -148,9 +148,10 @@ class LitellmProcess:
         return ours
 
     async def ready(self) -> _Line:
-        """Starts it where it is not there. Raises TryLater."""
+        """Starts it where it is not there; from now on it is kept a while. Raises TryLater."""
         async with self._connecting:
             if self._line is not None and not self._line.is_lost:
+                self._rests(self._line)
                 return self._line
             self._end()
             try:

@@ -311,6 +311,20 @@ async def test_nobody_asks_for_long(server: OpenAIServer, model: Make) -> None:
         await process.close()
 
 
+async def test_who_warms_it_up_again_keeps_it(server: OpenAIServer, model: Make) -> None:
+    """Nobody asks, but somebody may."""
+    process = LitellmProcess(idle_s=2)
+    try:
+        seen = set()
+        for _ in range(6):
+            await model(through=process).warm_up()
+            seen.add(process.pid)
+            await asyncio.sleep(0.5)
+        assert len(seen) == 1 and process.pid in seen
+    finally:
+        await process.close()
+
+
 DAEMON = """
 import asyncio, os, signal
 from nanomem.models.litellm_process import LitellmProcess
