@@ -63,6 +63,10 @@ class Daemon:
             raise RuntimeError(f"no answer but: {answer}")
         return time.monotonic() - began
 
+    async def tasks(self) -> int:
+        """How many it has of asyncio."""
+        return int((await client.control(self.home.socket, "tasks", {}))["tasks"])
+
     async def all_found(self) -> None:
         """Waits until all that stands in the owner's logs is taken in, which goes on behind the answers."""
         asked = {"what": "search", "argument": "hello", "space": OWNER}

@@ -174,6 +174,8 @@ class _Control:
                 return {"code": await self.codes.new_code(self.clock.now())}
             case "menu":
                 return {"commands": self.core.commands.menu}
+            case "tasks":
+                return {"tasks": len(asyncio.all_tasks())}
             case "memory":
                 return await asked.answer_client(self.core.memory, Spaces(self.home.path).named, arguments)
             case "status":

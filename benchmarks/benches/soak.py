@@ -48,12 +48,12 @@ class Samples:
     alone: list[float] = field(default_factory=list)
     handles: list[float] = field(default_factory=list)
     threads: list[float] = field(default_factory=list)
-    wal: list[float] = field(default_factory=list)
+    tasks: list[float] = field(default_factory=list)
     wals: list[float] = field(default_factory=list)
     bus: list[float] = field(default_factory=list)
     p95_ms: list[float] = field(default_factory=list)
 
-    def take(self, turns: int, daemon: Daemon, latencies: list[float]) -> None:
+    async def take(self, turns: int, daemon: Daemon, latencies: list[float]) -> None:
         """One more."""
         state = daemon.home.path / "state"
         bus = state / "bus.db"
@@ -62,7 +62,7 @@ class Samples:
         self.alone.append(machine.resident(daemon.pid))
         self.handles.append(daemon.uses(machine.handles))
         self.threads.append(daemon.uses(machine.threads))
-        self.wal.append(bus.with_name("bus.db-wal").stat().st_size / 1000)
+        self.tasks.append(await daemon.tasks())
         self.wals.append(sum(path.stat().st_size for path in state.rglob("*.db-wal")) / 1000)
         self.bus.append(bus.stat().st_size / 1000)
         self.p95_ms.append(quantile(latencies, 0.95) * 1000)
@@ -128,7 +128,7 @@ async def measure(folder: Path, run: Run) -> list[Figure]:
             crowd = Crowd(daemon, telegram, pupil, few=run.quick)
             await crowd.talk(len(crowd.people))  # loads litellm
             for done in range(sample, turns + 1, sample):
-                samples.take(done, daemon, await crowd.talk(sample))
+                await samples.take(done, daemon, await crowd.talk(sample))
                 for kept in (model.requests, model.raw_requests, model.headers, telegram.calls):
                     kept.clear()  # else this process grows
             memory = (daemon.home.path / "workspace" / "memory" / "MEMORY.md").read_text()
@@ -189,7 +189,7 @@ def _figures(samples: Samples, turns: int) -> list[Figure]:
     for name, unit, values, most in (
         ("open files and sockets", "", samples.handles, 1.1),
         ("threads", "", samples.threads, 1.1),
-        ("bus.db-wal", "kB", samples.wal, 1.1),
+        ("tasks of the daemon", "", samples.tasks, 1.1),
         ("all write-ahead logs", "kB", samples.wals, 1.1),
         ("bus.db", "kB", samples.bus, None),  # it grows until it has the ids that it remembers, 10,000
         ("a turn, p95 of each sample", "ms", samples.p95_ms, 1.2),  # the machine has moods
