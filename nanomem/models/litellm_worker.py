@@ -45,13 +45,13 @@ class Worker:
         self._writer = writer
         self._library = Library()
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._beating: asyncio.Task[None] | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Until the other side is gone, and the process with it."""
         frames = Frames[Call](Call)
         async with asyncio.TaskGroup() as group:
             group.create_task(_load(self._library))
-            group.create_task(self._beat())
             while data := await reader.read(READ_BYTES):
                 for call in frames.take(data):
                     self._take(call, group)
@@ -64,6 +64,8 @@ class Worker:
             return
         task = self._running[call.id] = group.create_task(self._answer(call))
         task.add_done_callback(lambda _, id=call.id: self._running.pop(id))  # type: ignore[misc]
+        if self._beating is None or self._beating.done():
+            self._beating = group.create_task(self._beat())
 
     async def _answer(self, call: Ask | Embed) -> None:
         try:
@@ -77,10 +79,9 @@ class Worker:
             self._send(Failed(call.id, "", f"{type(error).__name__} in {places}"))
 
     async def _beat(self) -> None:
-        while True:
+        while self._running:
             await asyncio.sleep(BEAT_S)
-            if self._running:
-                self._send(Alive())
+            self._send(Alive())
 
     async def _ask(self, call: Ask) -> Word:
         sent = 0

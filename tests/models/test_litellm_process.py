@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -275,21 +276,31 @@ async def test_a_process_that_hangs_is_ended(model: Make) -> None:
 
 
 async def test_it_says_that_it_is_there(server: OpenAIServer) -> None:
-    """Whatever it waits for: a slow provider is no silence."""
-    server.queue(Stall())
+    """Whatever it waits for: a slow provider is no silence. With nobody to tell it sleeps, until the next one asks."""
+    server.queue(Stall(), Stall())
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-m", "nanomem.models.litellm_worker", str(theirs.fileno())]
     process = await asyncio.create_subprocess_exec(*command, pass_fds=[theirs.fileno()])
     theirs.close()
     reader, writer = await asyncio.open_unix_connection(sock=ours)
     target = Target("openai/m", {"openai": Reach(KEY, server.base_url)}, 20)
-    writer.write(packed(Ask(1, target, HELLO)))
-    await server.wait_for(lambda: len(server.requests) == 1, timeout=60)
-    frames, words = Frames[Word](Word), list[Word]()
-    async with asyncio.timeout(60):
-        while words.count(Alive()) < 3:
-            words += frames.take(await reader.read(1000))
-    assert not any(isinstance(word, Answered | Failed) for word in words)
+    frames = Frames[Word](Word)
+    for id in (1, 2):
+        writer.write(packed(Ask(id, target, HELLO)))
+        await server.wait_for(lambda wanted=id: len(server.requests) == wanted, timeout=60)  # type: ignore[misc]
+        words = list[Word]()
+        async with asyncio.timeout(60):
+            while words.count(Alive()) < 3:
+                words += frames.take(await reader.read(1000))
+        assert not any(isinstance(word, Answered | Failed) for word in words)
+        writer.write(packed(Cancel(id)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2.5):
+                while True:
+                    frames.take(await reader.read(1000))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.5):
+                await reader.read(1)
     writer.close()
     assert await process.wait() == 0
 
