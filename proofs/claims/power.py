@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from proofs import tracer
-from proofs.claim import Effort, Report
+from proofs.claim import Effort, Report, say
 from proofs.disk import SHARED_MEMORY, Data, Disk, State
 from proofs.invariants import is_of_a_tool
 from proofs.promises import Promise, Witness, broken
@@ -69,6 +69,7 @@ async def prove(folder: Path, effort: Effort) -> Report:
     trials = [Trial(scenario, folder / scenario.name, dice) for scenario in scenarios]
     for trial in trials:
         await (trial.takes_a_sample() if effort.quick else trial.goes_on_for(effort.seconds))
+        say(f"{trial.name}: {dict(trial.tried)}, {len(trial.violations)} violations")
     tried = sum((trial.tried for trial in trials), Counter[str]())
     return Report(tried, [violation for trial in trials for violation in trial.violations])
 
@@ -117,6 +118,11 @@ class Trial:
         self._folder = folder
         self._dice = dice
         self._known: set[tuple[str, int]] = set()
+
+    @property
+    def name(self) -> str:
+        """Of the scenario."""
+        return self._scenario.name
 
     async def takes_a_sample(self) -> None:
         """Some states of some moments; one that is recovered from; one with a kill before."""
@@ -211,11 +217,12 @@ class Trial:
         return not known
 
     def _count(self, what: str, times: int = 1) -> None:
-        self.tried[f"{self._scenario.name}: {what}"] += times
+        self.tried[f"{self.name}: {what}"] += times
 
     def _tell(self, deaths: Deaths, what: str) -> None:
-        again = f"python -m proofs.again {NAME} {self._scenario.name} {_named(deaths)}"
-        self.violations.append(f"{self._scenario.name}, {_named(deaths)}: {what} [{again}]")
+        again = f"python -m proofs.again {NAME} {self.name} {_named(deaths)}"
+        self.violations.append(f"{self.name}, {_named(deaths)}: {what} [{again}]")
+        say(f"   {self.violations[-1]}")
 
 
 def _named(deaths: Deaths) -> str:

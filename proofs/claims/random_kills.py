@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proofs.chain import Chain
-from proofs.claim import Effort, Report
+from proofs.claim import Effort, Report, say
 from proofs.stage import PATIENCE_S
 from tests.daemon.running import OTHERS, a_world
 
@@ -55,4 +55,5 @@ async def suffered(folder: Path, seed: int, kills: int) -> Suffered:
     if chain:
         tried["kills"], tried["kills amid work"] = chain.deaths, chain.deaths_amid_work
         tried["messages"] = sum(map(len, chain.told.values()))
+    say(f"dice {seed}: {dict(tried)}, {len(found)} violations")
     return Suffered(seed, tried, found)
