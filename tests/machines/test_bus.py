@@ -141,6 +141,8 @@ class BusMachine(Machine):
     @rule(address=addresses, new=st.sampled_from(["one:-9", "two:-9"]))
     def arrives(self, address: str, new: str) -> None:
         """Somebody is there again, and the chat has another address from now on."""
+        if address.partition(":")[0] not in self.channels:
+            return
         self.bus.arrived(address)
         self.write(self.inbox.alias(address, new), lambda kept: kept.aliases.update({new: address}))
 
