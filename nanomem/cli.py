@@ -218,8 +218,8 @@ def doctor(ctx: typer.Context) -> int:
         settings = error
     findings = asyncio.run(examine(ctx.obj.place(), settings, ctx.obj.environ))
     for finding in findings:
-        todo = f"; {finding.todo}" if finding.todo else ""
-        print(logs.redact(f"{finding.state:<6}{finding.what}{todo}"))
+        line = f"{finding.what.rstrip('.')}; {finding.todo}" if finding.todo else finding.what
+        print(logs.redact(f"{finding.state:<6}{line}"))
     return int(any(finding.state == "fail" for finding in findings))
 
 

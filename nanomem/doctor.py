@@ -169,7 +169,7 @@ def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Findin
     try:
         given = provider.api_key.reveal(environ) or provider.extra(environ) or provider.api_base
     except Misuse as error:
-        return Finding("fail", f"model: {model}: {error.text}", todo)
+        return Finding("fail", f"model: {error.text}", todo)
     if given or name in _KEYLESS or environ.get(f"{name.upper()}_API_KEY"):
         return Finding("ok", f"model: {model}")
     return Finding("warn", f"model: no key for {model} is set", todo)

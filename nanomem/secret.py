@@ -9,10 +9,14 @@ from nanomem.errors import Misuse
 
 
 class Secret:
-    """A text that hides. `env:NAME` and `file:PATH` stand for what is found there when it is used."""
+    """A text that hides. `env:NAME` and `file:PATH` stand for what is found there when it is used.
 
-    def __init__(self, written: str) -> None:
+    `setting` is the key it was written under, for complaints.
+    """
+
+    def __init__(self, written: str, setting: str = "") -> None:
         self.written = written
+        self.setting = setting
 
     def __repr__(self) -> str:
         return f"Secret({str(self)!r})"
@@ -32,10 +36,21 @@ class Secret:
         elif kind == "file":
             try:
                 value = Path(os.path.expanduser(place)).read_text(encoding="utf-8").strip()
+            except FileNotFoundError:
+                raise self._missing("there is no such file. Put the secret into it") from None
             except (OSError, ValueError) as error:
-                raise Misuse(f"The file {place}, which is to hold a secret, cannot be read: {error}.") from None
+                reason = getattr(error, "strerror", None) or "it is no text"
+                raise self._missing(f"that file cannot be read ({reason}). Mend that") from None
         else:
             return self.written
         if not value:
-            raise Misuse(f"{self} is to hold a secret, but is not set or empty.")
+            raise self._missing(
+                "that variable is not set, or empty. Set it where nanomem is started"
+                if kind == "env"
+                else "that file is empty. Put the secret into it"
+            )
         return value
+
+    def _missing(self, why: str) -> Misuse:
+        named = f"{self.setting} = {self}" if self.setting else str(self)
+        return Misuse(f"{named}: {why}, or change the setting.")

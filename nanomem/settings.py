@@ -72,7 +72,7 @@ def _read(place: str, written: Sequence[str], value: object, loose: bool = False
     if (kind := _kinds().get(_general(key))) is not None:
         return key, _converted(place, key, value, kind)
     if key[0] == "providers" and len(key) == 3:
-        return key, _option(key[2], value, loose)
+        return key, _option(key, value, loose)
     same = [known for known in keys() if known.rpartition(".")[2] == key[-1]]
     nearest = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0)[0]
     raise Misuse(f"{place} = {_shown(value, key[-1], nearest)} is not a setting; the nearest one is {nearest}.")
@@ -109,8 +109,12 @@ def _converted(place: str, key: Key, value: object, kind: Any) -> object:
     given = value.strip() if isinstance(value, str) else value
     if kind == UserIds and isinstance(given, str):
         given = [part.strip(' "') for part in given.strip("[]").split(",") if part.strip()]
+
+    def secret(_: Any, text: object) -> Secret:
+        return Secret(msgspec.convert(text, str), ".".join(key))
+
     try:
-        return msgspec.convert(given, kind, strict=False, dec_hook=lambda _, text: Secret(msgspec.convert(text, str)))
+        return msgspec.convert(given, kind, strict=False, dec_hook=secret)
     except msgspec.ValidationError:
         raise Misuse(f"{place} = {_shown(value, key[-1])}: should be {_wanted(kind)}.") from None
 
@@ -122,16 +126,16 @@ def _wanted(kind: Any) -> str:
     return str(notes[-1].description) if notes else "true or false" if kind is bool else "text in quotes"
 
 
-def _option(name: str, value: object, loose: bool = False) -> object:
+def _option(key: Key, value: object, loose: bool = False) -> object:
     """A further key of a provider: what may be secret is wrapped, a loose text is JSON where it can be."""
     if isinstance(value, dict):
-        return {inner: _option(inner, item) for inner, item in value.items()}
+        return {inner: _option((*key, inner), item) for inner, item in value.items()}
     if not isinstance(value, str):
         return value
-    if _SECRET_NAME.search(name) or value.startswith(("env:", "file:")):
-        return Secret(value)
+    if _SECRET_NAME.search(key[-1]) or value.startswith(("env:", "file:")):
+        return Secret(value, ".".join(key))
     try:
-        return _option(name, json.loads(value)) if loose else value
+        return _option(key, json.loads(value)) if loose else value
     except ValueError:
         return value
 

@@ -116,7 +116,7 @@ class Provider(Struct, frozen=True):
 
 class Telegram(Struct, frozen=True):
     enabled: bool = False
-    token: Secret = Secret("env:TELEGRAM_BOT_TOKEN")
+    token: Secret = Secret("env:TELEGRAM_BOT_TOKEN", "channels.telegram.token")
     allow_from: UserIds = ()
     owner: UserIds = ()
     base_url: Url = "https://api.telegram.org/bot"
@@ -157,7 +157,7 @@ class Log(Struct, frozen=True):
     format: Literal["auto", "console", "json"] = "auto"
 
 
-ANTHROPIC_KEY = Secret("env:ANTHROPIC_API_KEY")
+ANTHROPIC_KEY = Secret("env:ANTHROPIC_API_KEY", "providers.anthropic.api_key")
 
 
 class Settings(Struct, frozen=True):

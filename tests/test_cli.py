@@ -159,6 +159,18 @@ def test_the_doctor_fails_on_what_is_broken(nanomem: Nanomem, home: Home) -> Non
     assert "disk:" in done.stdout
 
 
+def test_a_missing_token_is_said_with_its_setting(nanomem: Nanomem) -> None:
+    """It stops the start with one line; the doctor says the same, and the command that helps."""
+    nanomem("init", "--yes")
+    nanomem("config", "set", "channels.telegram.enabled", "true")
+    said = one_line(nanomem("run"), 2)
+    assert "channels.telegram.token = env:TELEGRAM_BOT_TOKEN: that variable is not set" in said
+    line = next(line for line in nanomem("doctor").stdout.splitlines() if "telegram:" in line)
+    assert line.startswith("fail  telegram: channels.telegram.token = env:") and ".;" not in line
+    said = one_line(nanomem("run", NANOMEM__CHANNELS__TELEGRAM__TOKEN="file:/not/there"), 2)
+    assert "channels.telegram.token = file:/not/there: there is no such file" in said
+
+
 async def finding(about: str, home: Home, **environ: str) -> Finding:
     findings = await examine(home, load(home.config, environ), environ)
     return next(found for found in findings if found.what.startswith(about))

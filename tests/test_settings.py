@@ -3,6 +3,7 @@
 import json
 import os
 import tomllib
+from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,27 @@ def test_a_secret_that_is_missing_is_named(reference: str) -> None:
     with pytest.raises(Misuse) as refused:
         Secret(reference).reveal({"NOT_SET": " "})
     assert reference.partition(":")[2] in refused.value.text
+
+
+@pytest.mark.parametrize(
+    ("reference", "remedy"), [("env:NOT_SET", "Set it"), ("file:/not/there", "Put the secret into it")]
+)
+def test_a_missing_secret_names_its_setting_and_what_to_do(config: Path, reference: str, remedy: str) -> None:
+    """Wherever it is written: a setting, a further key of a provider, a variable; and where it is a default."""
+    text = f'[channels.telegram]\ntoken = "{reference}"\n[providers.azure]\nextra_headers = {{ x = "{reference}" }}'
+    settings = read(config, text, NANOMEM__PROVIDERS__OPENAI__API_KEY=reference)
+
+    def said(reveal: Callable[[], object]) -> str:
+        with pytest.raises(Misuse, match=remedy) as refused:
+            reveal()
+        return refused.value.text.partition(" = ")[0]
+
+    assert said(lambda: settings.channels.telegram.token.reveal({})) == "channels.telegram.token"
+    assert said(lambda: settings.providers["azure"].extra({})) == "providers.azure.extra_headers.x"
+    assert said(lambda: settings.providers["openai"].api_key.reveal({})) == "providers.openai.api_key"
+    for secret in (Settings().channels.telegram.token, Settings().providers["anthropic"].api_key):
+        with pytest.raises(Misuse, match=secret.setting):
+            secret.reveal({})
 
 
 def test_secrets_inside_further_keys_hide_and_reach_the_provider(config: Path) -> None:

@@ -111,7 +111,8 @@ def _providers(target: Target) -> dict[str, Provider]:
         return Provider(lambda: secret.reveal(os.environ), base, extra)
 
     return {
-        name: provider(Secret(reach.api_key), reach.api_base, reach.extra) for name, reach in target.providers.items()
+        name: provider(Secret(reach.api_key, f"providers.{name}.api_key"), reach.api_base, reach.extra)
+        for name, reach in target.providers.items()
     }
 
 

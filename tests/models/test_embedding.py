@@ -72,7 +72,7 @@ async def test_a_key_that_is_missing_is_said() -> None:
     """Whatever the way it is looked up."""
 
     def missing() -> str:
-        raise Misuse("env:NO_KEY is to hold a secret, but is not set or empty.")
+        raise Misuse("env:NO_KEY is not set.")
 
     with pytest.raises(NotNow, match="NO_KEY"):
         await LitellmEmbedder("openai/m", {"openai": Provider(missing)}, timeout_s=20).embed(["a dog"])

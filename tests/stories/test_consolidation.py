@@ -442,7 +442,7 @@ async def test_a_missing_key_is_a_failure_like_others() -> None:
     """It is said, and counted."""
 
     def keyless(request: Request) -> Reply:
-        raise Misuse("env:KEY is to hold a secret, but is not set or empty.")
+        raise Misuse("env:KEY is not set.")
 
     async with running(world(Mind(keyless), budget=60_000)) as chat:
         await say(chat, 1, "short")
