@@ -6,18 +6,20 @@ Importing it is cheap, and so must every command's own imports be that does not 
 import gc
 import os
 import re
+import shlex
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from nanomem import __version__, logs
-from nanomem.errors import Misuse, NanomemError
-from nanomem.home import Home, make, resolve
+from nanomem.errors import Misuse, NanomemError, Stop
+from nanomem.home import Home, make, open_to_others, resolve, try_writing
 from nanomem.settings import Settings, load, masked, provider_of, secrets, set_values, zone
 
 
@@ -31,6 +33,17 @@ class _Asked:
 
     def place(self) -> Home:
         return resolve(self.home, self.environ)
+
+    def existing(self) -> Home:
+        """For commands that only read: the home, which a slip of the pen must not make. Raises Stop."""
+        if not self.place().is_there():
+            raise Stop(self.no_home())
+        return self.place()
+
+    def no_home(self) -> str:
+        """What is said where there is none."""
+        path = self.place().path
+        return f"There is no home at {path}. Make one: nanomem init --home {shlex.quote(str(path))}"
 
     def settings(self) -> Settings:
         settings = load(self.place().config, self.environ)
@@ -109,14 +122,17 @@ def init(
     owner: Annotated[str | None, typer.Option(help="Those of them that are the owner.")] = None,
 ) -> None:
     """Make the home folder; what is there already stays as it is."""
+    _check_timezone(timezone)
+    _check_token(telegram_token)
     home, settings = ctx.obj.ready()
+    try_writing(home)
     defaults = settings.agents.defaults
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not yes
     if on_terminal:
         model = model or typer.prompt("Model (offline needs no key)", default=defaults.model)
         api_key = api_key or (_secret("Its API key (empty: as it is)") if model != "offline" else None)
-        timezone = timezone or typer.prompt("Time zone", default=defaults.timezone)
-        telegram_token = telegram_token or _secret("Telegram token from @BotFather (empty: as it is)")
+        timezone = timezone or _prompt("Time zone", defaults.timezone, _check_timezone)
+        telegram_token = telegram_token or _secret("Telegram token from @BotFather (empty: as it is)", _check_token)
     used = model or defaults.model
     if used == "offline" and (api_key or api_base):
         raise Misuse("A key or address needs the model it is for: --model, e.g. anthropic/claude-sonnet-4-5.")
@@ -133,12 +149,40 @@ def init(
     set_values(home.config, {key: value for key, value in wanted.items() if value is not None})
     print(f"{home.path} is ready. Next: nanomem run")
     telegram = ctx.obj.settings().channels.telegram
-    if on_terminal and telegram.enabled and not telegram.allow_from:
-        pair(ctx)
+    if telegram.enabled and not telegram.allow_from:
+        if on_terminal:
+            pair(ctx)
+        else:
+            print("Nobody may talk to the bot yet. To let somebody in: nanomem pair")
 
 
-def _secret(question: str) -> str | None:
-    return typer.prompt(question, default="", show_default=False, hide_input=True).strip() or None
+def _check_timezone(name: str | None) -> None:
+    """Raises Misuse."""
+    if name is not None and name != "auto":
+        zone(name, {})
+
+
+def _check_token(token: str | None) -> None:
+    """A reference is looked up later. Raises Misuse."""
+    if token and not re.fullmatch(r"\d+:\S+|(env|file):.+", token):
+        raise Misuse("That is no Telegram token: one from @BotFather looks like 123456789:AAbCd..., digits first.")
+
+
+def _prompt(question: str, default: str, check: Callable[[str | None], None], **how: bool) -> str:
+    """An answer that passes; until then it is asked again."""
+
+    def checked(answer: str) -> str:
+        try:
+            check(answer.strip())
+        except Misuse as error:
+            raise typer.BadParameter(error.text) from None
+        return answer.strip()
+
+    return str(typer.prompt(question, default=default, value_proc=checked, **how))
+
+
+def _secret(question: str, check: Callable[[str | None], None] = lambda _: None) -> str | None:
+    return _prompt(question, "", check, show_default=False, hide_input=True) or None
 
 
 @app.command()
@@ -147,9 +191,22 @@ def run(ctx: typer.Context) -> int:
     gc.disable()  # what a start makes stays: a tenth of it would be looking through that
     interactive = sys.stdin.isatty() and not ctx.obj.settings().channels.telegram.enabled
     home, settings = ctx.obj.ready(quiet=interactive)
+    if found := open_to_others([home.path, home.config]):
+        _warn_of(found, home, interactive)
     from nanomem import running
 
     return running.run(home, settings, ctx.obj.environ, interactive)
+
+
+def _warn_of(found: Path, home: Home, interactive: bool) -> None:
+    """Others may read a token there; a person at a terminal is told in person."""
+    todo = f"chmod -R go-rwx {shlex.quote(str(home.path))}"
+    if interactive:
+        print(f"Others may reach {found}. To keep them out: {todo}", file=sys.stderr)
+        return
+    import structlog
+
+    structlog.get_logger().warning("home.open_to_others", path=str(found), todo=todo)
 
 
 @app.command()
@@ -178,6 +235,9 @@ def pair(ctx: typer.Context) -> None:
     code = running.pair(home, settings, ctx.obj.environ)
     print(code)
     print(f"Who sends this to the bot within 15 minutes may talk to it: /start {code}", file=sys.stderr)
+    if not settings.channels.telegram.enabled:
+        todo = "set channels.telegram.token and channels.telegram.enabled, or run nanomem init; then start it anew"
+        print(f"Telegram is switched off, so no bot listens yet: {todo}.", file=sys.stderr)
 
 
 @app.command()
@@ -187,6 +247,8 @@ def status(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help
 
     from nanomem import running
 
+    if not ctx.obj.place().is_there():  # nothing runs there, which is what was asked
+        print(ctx.obj.no_home(), file=sys.stderr)
     found = running.status(ctx.obj.place(), ctx.obj.settings(), ctx.obj.environ)
     print(dumps(found, ensure_ascii=False) if json else "\n".join(status_lines(found)))
 
@@ -232,7 +294,9 @@ def config_path(ctx: typer.Context) -> None:
 @config.command("show")
 def config_show(ctx: typer.Context) -> None:
     """The settings as they count now, secrets masked."""
-    print(masked(ctx.obj.settings()), end="")
+    settings = ctx.obj.settings()
+    ctx.obj.existing()
+    print(masked(settings), end="")
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})
@@ -246,6 +310,7 @@ _Space = Annotated[str, typer.Option("--space", help="Whose: owner, or as in tel
 
 
 def _ask_memory(ctx: typer.Context, space: str, what: str, argument: str = "") -> None:
+    ctx.obj.existing()
     home, settings = ctx.obj.ready()
     from nanomem import running
     from nanomem.chat import plain
@@ -316,7 +381,7 @@ def sessions_list(ctx: typer.Context) -> None:
     from nanomem import transcripts
     from nanomem.chat import plain
 
-    for found in transcripts.list_sessions(ctx.obj.place(), ctx.obj.zone()):
+    for found in transcripts.list_sessions(ctx.obj.existing(), ctx.obj.zone()):
         print(f"{found.updated_at or 'never':<18}{found.messages:>6}  {plain(found.key)}")
 
 
@@ -326,7 +391,7 @@ def sessions_show(ctx: typer.Context, key: str) -> None:
     from nanomem import transcripts
     from nanomem.chat import plain
 
-    for line in transcripts.show(ctx.obj.place(), key, ctx.obj.zone()):
+    for line in transcripts.show(ctx.obj.existing(), key, ctx.obj.zone()):
         print(plain(line))
 
 
@@ -335,7 +400,7 @@ def sessions_export(ctx: typer.Context, key: str) -> None:
     """Its records, one JSON object a line."""
     from nanomem import transcripts
 
-    transcripts.export(ctx.obj.place(), key)
+    transcripts.export(ctx.obj.existing(), key)
 
 
 def main() -> NoReturn:

@@ -1,21 +1,25 @@
 """Looks at everything nanomem stands on and says what to do about what is wrong. Changes nothing, prints nothing."""
 
+import json
 import os
+import re
 import shlex
 import sysconfig
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Literal
 
-from nanomem.errors import CannotStore, Misuse, NanomemError, Refused, TellUser
-from nanomem.home import Home
+from nanomem.errors import CannotStore, Misuse, NanomemError, Refused, Stop, TellUser
+from nanomem.home import Home, open_to_others, try_writing
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 
 _VOCABULARY = "litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"  # o200k_base, in litellm
+_PRICES = "model_prices_and_context_window_backup.json"
 _TELEGRAM_TIMEOUT_S = 5.0
 _SLOW_WRITE_MS = 100
 _KEYLESS = frozenset({"ollama", "ollama_chat", "lm_studio", "bedrock", "vertex_ai", "sagemaker", "hosted_vllm"})
@@ -36,7 +40,7 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
     """Everything at once; settings that could not be read are one of the findings."""
     if not home.path.is_dir():
         return [Finding("fail", f"home: {home.path} is not there", "run: nanomem init")]
-    rest = [_files(home), _disk(home.state), _tokenizer(), _startup_files()]
+    rest = [_files(home), _disk(home), _tokenizer(), _startup_files()]
     if isinstance(settings, Misuse):
         return [Finding("fail", f"config: {settings.text}", f"correct {home.config}"), *rest]
     agents = settings.agents
@@ -56,16 +60,24 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
 
 def _files(home: Home) -> Finding:
     """The files of the program and the owner; `versions/` is left to git."""
-    if not home.state.is_dir() or not home.workspace.is_dir():
+    if not home.workspace.is_dir():
         return Finding("fail", f"files: {home.path} is not complete", "run: nanomem init")
+    try:
+        try_writing(home)
+    except Stop as error:
+        return Finding("fail", f"files: {error.text}")
     folders = [home.path, home.state, home.workspace, home.workspace / "memory", home.workspace / "sessions"]
-    files = [path for folder in folders for path in (folder, *folder.glob("*")) if not path.is_symlink()]
+    found = [path for folder in folders if folder.is_dir() for path in (folder, *folder.glob("*"))]
+    files = [path for path in found if not path.is_symlink()]
     for path in files:
         if not os.access(path, os.R_OK | os.W_OK):
             return Finding("fail", f"files: {path} cannot be written", f"run: chown -R $(id -un) {home.path}")
-    for path in files:
-        if path.stat().st_mode & 0o077:
-            return Finding("warn", f"files: others may reach {path}", f"run: chmod -R go-rwx {home.path}")
+    if path := open_to_others(files):
+        return Finding("warn", f"files: others may reach {path}", f"run: chmod -R go-rwx {home.path}")
+    if not home.state.is_dir():
+        return Finding(
+            "warn", f"files: {home.state} is not there", "the next start makes it; what waited in it is lost"
+        )
     return Finding("ok", "files: only you can read them")
 
 
@@ -85,10 +97,10 @@ async def _memory(home: Home) -> Finding:
     return Finding("ok", "memory: its files can be read and written")
 
 
-def _disk(state: Path) -> Finding:
+def _disk(home: Home) -> Finding:
     from nanomem.stores import durable
 
-    sample = state / ".doctor"
+    sample = (home.state if home.state.is_dir() else home.path) / ".doctor"
     began = time.perf_counter()
     try:
         durable.replace(sample, b"x" * 1024)
@@ -166,6 +178,8 @@ def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Findin
         return Finding("ok", "model: offline, which needs nothing", todo)
     name, provider = provider_of(model), settings.provider(model)
     todo = f"nanomem config set providers.{name}.api_key KEY"
+    if not (provider.api_base or provider.options or is_known(model)):
+        return Finding("fail", f"model: litellm knows no provider {name!r}, which {model} is to be of", _named(name))
     try:
         given = provider.api_key.reveal(environ) or provider.extra(environ) or provider.api_base
     except Misuse as error:
@@ -173,6 +187,34 @@ def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Findin
     if given or name in _KEYLESS or environ.get(f"{name.upper()}_API_KEY"):
         return Finding("ok", f"model: {model}")
     return Finding("warn", f"model: no key for {model} is set", todo)
+
+
+def is_known(model: str) -> bool:
+    """Whether litellm has its provider, or its whole name. litellm is read, not imported, which would take seconds;
+    where it has changed too much to be read, everything is known."""
+    return provider_of(model) in (known := _providers()) or not known or f'"{model}":' in _litellm(_PRICES)
+
+
+def _named(provider: str) -> str:
+    near = get_close_matches(provider, _providers(), n=1)
+    meant = f"did you mean {near[0]}/...? " if near else ""
+    return f"{meant}A model is named PROVIDER/MODEL, and for a server that talks like OpenAI's openai/MODEL"
+
+
+def _providers() -> set[str]:
+    """Those of litellm, by the names that models begin with; none where they are not found."""
+    kinds = _litellm("types/utils.py").partition("class LlmProviders(str, Enum):")[2].partition("\nclass ")[0]
+    named = re.findall(r'^    \w+ = "([^"]+)"', kinds, re.MULTILINE)
+    return {*named, *json.loads(_litellm("llms/openai_like/providers.json") or "{}")} if named else set()
+
+
+def _litellm(name: str) -> str:
+    """A file of its package, "" where there is none."""
+    found = find_spec("litellm")
+    try:
+        return (Path(found.origin).parent / name).read_text("utf-8") if found and found.origin else ""
+    except OSError:
+        return ""
 
 
 async def _vectors(home: Home, settings: Settings, environ: Mapping[str, str]) -> Finding:

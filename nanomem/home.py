@@ -1,9 +1,11 @@
 """The home folder: where everything is, how it is made, and the lock that keeps a second daemon out."""
 
+import errno
 import fcntl
 import os
+import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
@@ -41,6 +43,10 @@ class Home:
         """The session logs of all spaces."""
         for root in (self.workspace, *sorted(self.spaces.glob("*"))):
             yield from sorted((root / "sessions").glob("*.jsonl"))
+
+    def is_there(self) -> bool:
+        """Whether this was ever a home; it may lack what is made at a start."""
+        return self.workspace.is_dir() or self.config.exists()
 
 
 def resolve(option: str | None, environ: Mapping[str, str]) -> Home:
@@ -80,6 +86,35 @@ def make(home: Home) -> list[Path]:
     return made
 
 
+def try_writing(home: Home) -> None:
+    """Makes a file in each folder of a home, and nothing stays of it. Raises Stop that says what to do."""
+    from tempfile import TemporaryFile
+
+    space = home.workspace
+    for folder in (home.path, home.state, home.versions, home.spaces, space, space / "memory", space / "sessions"):
+        try:
+            with TemporaryFile(dir=folder):
+                pass
+        except FileNotFoundError:
+            continue  # which the next start makes
+        except OSError as error:
+            raise Stop(f"Nothing can be written in {folder} ({error.strerror}). {_remedy(error, home.path)}.") from None
+
+
+def _remedy(error: OSError, path: Path) -> str:
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return f"Make it yours (chown -R $(id -un) {shlex.quote(str(path))}), or start nanomem as its owner"
+        case errno.EROFS:
+            return "Mount it for writing"
+    return "Make room, or mend the disk"
+
+
+def open_to_others(paths: Iterable[Path]) -> Path | None:
+    """The first of these that the group or everybody may reach."""
+    return next((path for path in paths if path.stat().st_mode & 0o077), None)
+
+
 def _template() -> Path:
     """In the package when installed, beside it in a checkout."""
     package = Path(__file__).parent
@@ -92,6 +127,7 @@ class Lock:
 
     def __init__(self, home: Home) -> None:
         self._path = home.lock
+        self._home = home.path
 
     def __enter__(self) -> Self:
         """Takes it, or raises Stop that names who has it; a few looks by `holder` meanwhile do no harm.
@@ -104,7 +140,8 @@ class Lock:
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Stop(f"{self._path} cannot be opened: {error.strerror}. Try: nanomem init.") from None
+            todo = "Try: nanomem init" if error.errno == errno.ENOENT else _remedy(error, self._home)
+            raise Stop(f"{self._path} cannot be opened: {error.strerror}. {todo}.") from None
         for _ in range(_TRIES):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

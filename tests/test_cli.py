@@ -2,9 +2,14 @@
 
 import asyncio
 import json
+import os
+import pty
+import select
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from nanomem.doctor import Finding, examine
 from nanomem.errors import Misuse
 from nanomem.home import Home, make
 from nanomem.settings import load, set_value, set_values
+from nanomem.tools import sandbox
 from tests.emulators.telegram import TelegramServer
 from tests.models.toy import toy_model
 
@@ -86,6 +92,92 @@ def test_a_wrong_option_changes_nothing(nanomem: Nanomem, home: Home) -> None:
     assert home.config.read_bytes() == before
 
 
+@pytest.mark.parametrize(("option", "words"), [("--timezone=Mars/Base", "Mars/Base"), ("--telegram-token=oops", "123")])
+def test_what_is_plainly_wrong_makes_no_home(nanomem: Nanomem, home: Home, option: str, words: str) -> None:
+    """It is said before anything is written."""
+    said = one_line(nanomem("init", "--yes", option), 2)
+    assert words in said and "oops" not in said
+    assert not home.path.exists()
+
+
+def test_init_asks_again_until_it_fits(guarded_env: Callable[[Path], dict[str, str]], home: Home) -> None:
+    """Of a person at a terminal: a time zone that there is, a token in the shape of one."""
+    answers = ["", "Mars/Base", "Europe/Berlin", "oops", TOKEN]
+    asks = ["needs no key) [offline]: ", "Time zone [auto]: ", "Time zone [auto]: ", "as it is): ", "as it is): "]
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-m", "nanomem", "init"]
+    with subprocess.Popen(
+        command, env=guarded_env(home.path), cwd=CHECKOUT, stdin=terminal, stdout=terminal, stderr=terminal,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(terminal)
+
+        def heard(until: str = "\0") -> str:
+            """What comes up to there, or to the end."""
+            said = ""
+            with suppress(OSError):  # how a terminal ends
+                while until not in said and select.select([ours], [], [], 100)[0]:
+                    said += os.read(ours, 1).decode("latin-1")
+            return said
+
+        for asked, answer in zip(asks, answers, strict=True):
+            assert asked in (said := heard(asked)), said
+            os.write(ours, f"{answer}\n".encode())
+        said = heard()
+    os.close(ours)
+    assert (process.returncode, "is ready" in said, "/start " in said) == (0, True, True), said
+    settings = load(home.config, {})
+    assert settings.agents.defaults.timezone == "Europe/Berlin"
+    assert settings.channels.telegram.token.reveal({}) == TOKEN
+
+
+def test_pairing_says_what_is_still_to_do(nanomem: Nanomem) -> None:
+    """Where Telegram is off a code is of no use yet; where it is on, somebody has to be let in."""
+    nanomem("init", "--yes")
+    off = nanomem("pair")
+    assert (len(off.stdout.split()), "channels.telegram.enabled" in off.stderr) == (1, True)
+    assert "nanomem pair" in nanomem("init", "--yes", "--telegram-token", TOKEN).stdout
+    on = nanomem("pair")
+    assert (len(on.stdout.split()), "switched off" in on.stderr) == (1, False)
+    assert "Nobody" not in nanomem("init", "--yes", "--allow-from", "42").stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("memory show", "memory why tea", "memory restore 1", "sessions list", "sessions show x", "sessions export x"),
+        *("config show", "status", "status --json", "doctor"),
+    ],
+)
+def test_who_only_reads_makes_no_home(nanomem: Nanomem, home: Home, command: str) -> None:
+    """A misspelt --home is said. Whether it runs there is answered all the same: it does not."""
+    done = nanomem(*command.split())
+    if command.startswith("status"):
+        assert done.returncode == 0 and "no home" in done.stderr
+        if "--json" in command:
+            assert json.loads(done.stdout)["running"] is False
+    elif command == "doctor":
+        assert done.returncode == 1 and f"{home.path} is not there" in done.stdout
+    else:
+        assert f"There is no home at {home.path}. Make one: nanomem init" in one_line(done, 1)
+    assert not home.path.exists()
+
+
+@pytest.mark.skipif(sandbox.probe() is not None, reason="needs bubblewrap")
+def test_a_home_that_cannot_be_written_is_said(guarded_env: Callable[[Path], dict[str, str]], home: Home) -> None:
+    """By whatever tries to: init, which has nothing to make there, the doctor, a chat."""
+    make(home)
+    bwrap = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(home.path), str(home.path)]
+    for command, code in (("init --yes", 1), ("doctor", 1), ("chat -m hello", 1)):
+        done = subprocess.run(
+            [*bwrap, sys.executable, "-m", "nanomem", *command.split()],
+            **{"capture_output": True, "text": True, "env": guarded_env(home.path), "cwd": CHECKOUT},
+        )
+        said = done.stdout + done.stderr
+        assert (done.returncode, "Mount it for writing" in said) == (code, True), done
+        assert "ready" not in said and "nanomem init" not in said
+
+
 def test_the_home_may_be_named_before_or_after_the_command(nanomem: Nanomem, tmp_path: Path) -> None:
     """And wins over the variable."""
     there = str(tmp_path / "there")
@@ -140,6 +232,7 @@ def test_a_reader_that_goes_away_is_no_error(
     guarded_env: Callable[[Path], dict[str, str]], home: Home, nanomem: Nanomem
 ) -> None:
     """Nothing is printed about it."""
+    make(home)
     command = [sys.executable, "-m", "nanomem", "config", "show"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=guarded_env(home.path), cwd=CHECKOUT, **pipes) as process:  # type: ignore[call-overload]
@@ -183,6 +276,57 @@ async def test_the_doctor_sees_what_others_may_read(home: Home) -> None:
     home.config.chmod(0o644)
     found = await finding("files", home)
     assert (found.state, "config.toml" in found.what, "chmod" in found.todo) == ("warn", True, True)
+
+
+async def test_the_doctor_accepts_a_copy_without_state(nanomem: Nanomem, home: Home) -> None:
+    """As a backup of a running daemon is made: the next start makes what is missing."""
+    make(home)
+    shutil.rmtree(home.state)
+    found = await finding("files", home)
+    assert (found.state, str(home.state) in found.what) == ("warn", True)
+    assert (await finding("disk", home)).state != "fail"
+    assert nanomem("doctor").returncode == 0
+    assert not home.state.exists() and not (home.path / ".doctor").exists()
+    assert nanomem("chat", "-m", "hello").returncode == 0
+
+
+@pytest.mark.parametrize("name", [".", "config.toml"])
+def test_a_start_warns_of_what_others_may_reach(
+    guarded_env: Callable[[Path], dict[str, str]], home: Home, name: str
+) -> None:
+    """Of the home and the settings, which may have a token in them; of one that is closed it says nothing."""
+    make(home)
+    env = guarded_env(home.path)
+
+    def started() -> str:
+        command = [sys.executable, "-m", "nanomem", "run"]
+        pipes = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, env=env, cwd=CHECKOUT, text=True, **pipes) as process:  # type: ignore[call-overload]
+            heard = ""
+            for line in process.stderr:
+                heard += line
+                if "daemon.ready" in line:
+                    process.terminate()
+            return heard
+
+    assert "home.open_to_others" not in started()
+    (home.path / name).chmod(0o755)
+    said = next(line for line in started().splitlines() if "home.open_to_others" in line)
+    assert str(home.path / name) in said and f"chmod -R go-rwx {home.path}" in said
+
+
+async def test_the_doctor_knows_the_providers(home: Home) -> None:
+    """A name that litellm does not have cannot work; one with an address of its own, or options, is left to litellm."""
+    make(home)
+    set_value(home.config, "agents.defaults.model", "antropic/claude-sonnet-4-5")
+    found = await finding("model", home, ANTHROPIC_API_KEY=KEY)
+    assert (found.state, "'antropic'" in found.what, "anthropic/" in found.todo) == ("fail", True, True)
+    for option in ("api_base", "custom_llm_provider"):
+        environ = {f"NANOMEM__PROVIDERS__ANTROPIC__{option.upper()}": "http://127.0.0.1:1/v1"}
+        assert (await finding("model", home, **environ)).state == "ok"
+    for model in ("veniceai/x", "ollama_chat/qwen3", "openai/x", "gpt-5", "claude-opus-4-1"):
+        set_value(home.config, "agents.defaults.model", model)
+        assert (await finding("model", home, ANTHROPIC_API_KEY=KEY)).state != "fail", model
 
 
 async def test_the_doctor_looks_for_the_key_of_the_model(home: Home) -> None:
