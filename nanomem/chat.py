@@ -130,7 +130,7 @@ async def converse_typing(
 
 
 async def converse_reading(socket: Path, session: str, source: TextIO, out: TextIO) -> None:
-    """Each line is a message, sent when the one before it is answered."""
+    """Each line is a message, sent when the one before it is answered. Raises Stop at the end if any was refused."""
     await _converse(socket, session, out, lambda talk: _read(talk, source))
 
 
@@ -159,6 +159,7 @@ class Conversation:
         self._daemon = daemon
         self._session = session
         self._out = out
+        self.refused = 0
         self._untaken: set[str] = set()
         self._unanswered: dict[str, asyncio.Event] = {}
         self._answers: dict[str, Growing] = {}
@@ -203,6 +204,7 @@ class Conversation:
                 self._untaken.discard(said)
             case {"event": "refused", "id": str(said), "text": str(why)}:
                 print(plain(why), file=sys.stderr, flush=True)
+                self.refused += 1
                 self._settle([said])
             case {"event": "error", "text": str(why)}:
                 raise Stop(why)
@@ -250,6 +252,8 @@ async def _read(talk: Conversation, source: TextIO) -> None:
             if line.strip():
                 answered = await talk.say(line.rstrip("\r\n"))
                 await answered.wait()
+    if talk.refused:
+        raise Stop(f"Of these messages {talk.refused} {'were' if talk.refused > 1 else 'was'} refused.")
 
 
 async def _lines(source: TextIO) -> AsyncGenerator[str, None]:

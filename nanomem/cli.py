@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from nanomem import __version__, logs
-from nanomem.errors import Misuse, NanomemError, Stop
+from nanomem.errors import Misuse, NanomemError, Refused, Stop
 from nanomem.home import Home, make, open_to_others, resolve, try_writing
 from nanomem.settings import Settings, load, masked, provider_of, secrets, set_values, zone
 
@@ -168,7 +168,7 @@ def _check_token(token: str | None) -> None:
         raise Misuse("That is no Telegram token: one from @BotFather looks like 123456789:AAbCd..., digits first.")
 
 
-def _prompt(question: str, default: str, check: Callable[[str | None], None], **how: bool) -> str:
+def _prompt(question: str, default: str, check: Callable[[str | None], None], hidden: bool = False) -> str:
     """An answer that passes; until then it is asked again."""
 
     def checked(answer: str) -> str:
@@ -178,11 +178,11 @@ def _prompt(question: str, default: str, check: Callable[[str | None], None], **
             raise typer.BadParameter(error.text) from None
         return answer.strip()
 
-    return str(typer.prompt(question, default=default, value_proc=checked, **how))
+    return str(typer.prompt(question, default, hidden, value_proc=checked, show_default=not hidden))
 
 
 def _secret(question: str, check: Callable[[str | None], None] = lambda _: None) -> str | None:
-    return _prompt(question, "", check, show_default=False, hide_input=True) or None
+    return _prompt(question, "", check, hidden=True) or None
 
 
 @app.command()
@@ -246,24 +246,12 @@ def status(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help
     from json import dumps
 
     from nanomem import running
+    from nanomem import status as reports
 
     if not ctx.obj.place().is_there():  # nothing runs there, which is what was asked
         print(ctx.obj.no_home(), file=sys.stderr)
     found = running.status(ctx.obj.place(), ctx.obj.settings(), ctx.obj.environ)
-    print(dumps(found, ensure_ascii=False) if json else "\n".join(status_lines(found)))
-
-
-def status_lines(found: Mapping[str, Any]) -> list[str]:
-    """The status for people: a line for each part of it."""
-    return [f"{name:<10}{_said(value)}" for name, value in found.items()]
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name.replace('_', ' ')} {_said(inner)}" for name, inner in value.items())
-    if isinstance(value, list):
-        return f"{len(value)} (the newest: {_said(value[0])})" if value else "none"
-    return {"True": "yes", "False": "no", "None": "none"}.get(str(value), str(value))
+    print(dumps(found, ensure_ascii=False) if json else "\n".join(reports.lines(found, ctx.obj.zone())))
 
 
 @app.command()
@@ -301,7 +289,10 @@ def config_show(ctx: typer.Context) -> None:
 
 @config.command("set", context_settings={"ignore_unknown_options": True})
 def config_set(ctx: typer.Context, key: str, value: str) -> None:
-    """Change one setting in the file, e.g. agents.defaults.memory_window 50."""
+    """Change one setting: KEY VALUE.
+
+    For example: nanomem config set agents.defaults.memory_window 50
+    """
     make(ctx.obj.place())
     set_values(ctx.obj.place().config, {key: value})
 
@@ -317,7 +308,21 @@ def _ask_memory(ctx: typer.Context, space: str, what: str, argument: str = "") -
 
     if what in ("why", "search") and not argument.strip():
         raise Misuse("Say what to look for: some words of it.")
+    if what == "search":
+        _check_search(argument)
     print(plain(running.memory(home, settings, ctx.obj.environ, space, what, argument)))
+
+
+def _check_search(argument: str) -> None:
+    """Raises Misuse."""
+    from datetime import UTC, datetime
+
+    from nanomem.recall.typed import typed
+
+    try:
+        typed(argument, datetime.now(UTC))
+    except Refused as error:
+        raise Misuse(error.text) from None
 
 
 @memory.command("show")
@@ -417,13 +422,24 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except typer.TyperException as error:
-        code = _complain(f"{error.format_message().rstrip('.?')}. See: nanomem --help", 2, False)
+        code = _complain(f"{_plainly(error.format_message())}. See: {_path_of(error)} --help", 2, False)
     except NanomemError as error:
         code = _complain(error.text, 2 if isinstance(error, Misuse) else 1, asked.debug)
     except Exception as error:
         more = "" if asked.debug else " This is a bug; --debug shows more."
         code = _complain(f"{type(error).__name__}: {error}.{more}", 1, asked.debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _plainly(said: str) -> str:
+    """What typer says is wrong, without its own words for kinds of numbers."""
+    return re.sub(r"is not a valid int(eger)?( range)?\b", "is not a whole number", said.rstrip(".?"))
+
+
+def _path_of(error: Exception) -> str:
+    """The command that was misused."""
+    context = getattr(error, "ctx", None)
+    return str(context.command_path) if context else "nanomem"
 
 
 def _share(group: Any, options: list[Any]) -> None:

@@ -72,12 +72,10 @@ def _files(home: Home) -> Finding:
     for path in files:
         if not os.access(path, os.R_OK | os.W_OK):
             return Finding("fail", f"files: {path} cannot be written", f"run: chown -R $(id -un) {home.path}")
-    if path := open_to_others(files):
-        return Finding("warn", f"files: others may reach {path}", f"run: chmod -R go-rwx {home.path}")
+    if open_one := open_to_others(files):
+        return Finding("warn", f"files: others may reach {open_one}", f"run: chmod -R go-rwx {home.path}")
     if not home.state.is_dir():
-        return Finding(
-            "warn", f"files: {home.state} is not there", "the next start makes it; what waited in it is lost"
-        )
+        return Finding("warn", f"files: {home.state} is not there", "the next start makes it; what it held is lost")
     return Finding("ok", "files: only you can read them")
 
 

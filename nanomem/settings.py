@@ -26,6 +26,8 @@ ENV_PREFIX = "NANOMEM__"
 _SECRET_NAME = re.compile(r"key$|token$|secret|password|credential|auth", re.IGNORECASE)
 _LOGIN_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
+_NEAR = 0.4  # of 1: a slip of the pen is above, another word below
+
 Key = tuple[str, ...]
 
 
@@ -74,8 +76,9 @@ def _read(place: str, written: Sequence[str], value: object, loose: bool = False
     if key[0] == "providers" and len(key) == 3:
         return key, _option(key, value, loose)
     same = [known for known in keys() if known.rpartition(".")[2] == key[-1]]
-    nearest = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0)[0]
-    raise Misuse(f"{place} = {_shown(value, key[-1], nearest)} is not a setting; the nearest one is {nearest}.")
+    near = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0 if same else _NEAR)
+    told = f"the nearest one is {near[0]}" if near else "none is near; nanomem config show lists all"
+    raise Misuse(f"{place} = {_shown(value, key[-1], *near)} is not a setting; {told}.")
 
 
 def _general(key: Key) -> Key:
@@ -215,7 +218,7 @@ def set_values(path: Path, changes: Mapping[str, object]) -> None:
         new = tomlkit.dumps(document)
         data = new.encode()
     except ValueError as error:
-        raise Misuse(f"{path.name} cannot be changed: {error}. Change it with an editor.") from None
+        raise Misuse(f"{path} cannot be changed: {error}. Change it with an editor.") from None
     _built(_values_of(new, path.name))
     if new != text:
         durable.replace(path.resolve(), data)

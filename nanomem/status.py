@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,44 @@ def compose(
             "cost_usd": round(spent.cost_usd, 6),
         },
     }
+
+
+def lines(found: Mapping[str, Any], zone: tzinfo) -> list[str]:
+    """The same for people, a line for each part of it, times in their zone."""
+    messages, memory, history, today = (found[name] for name in ("messages", "memory", "history", "today"))
+    used = f"{today['prompt_tokens'] + today['completion_tokens']:,} tokens ({today['cached_tokens']:,} cached)"
+    told = {
+        "nanomem": f"{found['version']}, {'running, pid ' + str(found['pid']) if found['running'] else 'not running'}",
+        "model": found["model"],
+        **{name: _channel(state, found["running"]) for name, state in found["channels"].items()},
+        "sessions": f"{found['sessions']}, in {found['spaces']} {'space' if found['spaces'] == 1 else 'spaces'}",
+        "messages": ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in messages.items()),
+        "memory": f"{memory['facts']} facts, {memory['versions']} versions",
+        "history": f"{history['cursor']} entries, {history['dream_cursor']} of them learnt from",
+        **_learning(found["dream"], zone),
+        "today": f"{used}, ${today['cost_usd']:.4f}",
+    }
+    return [f"{name:<10}{text}" for name, text in told.items()]
+
+
+def _channel(state: Mapping[str, Any], running: bool) -> str:
+    if not state["enabled"]:
+        return "off"
+    return f"on, but: {state['error']}" if state["error"] else "on" if state["ok"] or not running else "on, not yet up"
+
+
+def _learning(dream: Mapping[str, Any], zone: tzinfo) -> dict[str, str]:
+    def at(moment: str | None, never: str) -> str:
+        return f"{datetime.fromisoformat(moment).astimezone(zone):%Y-%m-%d %H:%M}" if moment else never
+
+    told = {"learning": f"last {at(dream['last'], 'never')}, next {at(dream['next'], 'only when asked')}"}
+    if runs := dream.get("runs"):
+        run = runs[0]
+        reason = f"; {run['reason']}" if run["reason"] else ""
+        told["learnt"] = f"{run['new']} in, {run['reworded']} reworded, {run['out']} out ({run['space']}){reason}"
+    if passed := dream.get("passed_over"):
+        told["unread"] = f"{len(passed)}, the newest: {passed[0]['batch']} ({passed[0]['reason']})"
+    return told
 
 
 def dreaming(runs: Sequence[Run], passed: Sequence[PassedOver], due: datetime | None) -> dict[str, Any]:

@@ -11,14 +11,16 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from nanomem.cli import status_lines
 from nanomem.doctor import Finding, examine
 from nanomem.errors import Misuse
 from nanomem.home import Home, make
 from nanomem.settings import load, set_value, set_values
+from nanomem.status import lines
 from nanomem.tools import sandbox
 from tests.emulators.telegram import TelegramServer
 from tests.models.toy import toy_model
@@ -169,10 +171,8 @@ def test_a_home_that_cannot_be_written_is_said(guarded_env: Callable[[Path], dic
     make(home)
     bwrap = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(home.path), str(home.path)]
     for command, code in (("init --yes", 1), ("doctor", 1), ("chat -m hello", 1)):
-        done = subprocess.run(
-            [*bwrap, sys.executable, "-m", "nanomem", *command.split()],
-            **{"capture_output": True, "text": True, "env": guarded_env(home.path), "cwd": CHECKOUT},
-        )
+        run = [*bwrap, sys.executable, "-m", "nanomem", *command.split()]
+        done = subprocess.run(run, capture_output=True, text=True, env=guarded_env(home.path), cwd=CHECKOUT)
         said = done.stdout + done.stderr
         assert (done.returncode, "Mount it for writing" in said) == (code, True), done
         assert "ready" not in said and "nanomem init" not in said
@@ -206,10 +206,34 @@ def test_misuse_is_one_line_and_exit_2(nanomem: Nanomem, home: Home) -> None:
     assert "--bogus" in one_line(nanomem("run", "--bogus"), 2)
     assert "frobnicate" in one_line(nanomem("frobnicate"), 2)
     assert "--help" in one_line(nanomem(), 2)
+    assert "nanomem memory --help" in one_line(nanomem("memory"), 2)
+    said = one_line(nanomem("memory", "diff", "abc"), 2)
+    assert "'abc' is not a whole number" in said and "nanomem memory diff --help" in said
     for session in ("telegram:5", "terminal:", "terminal", "terminal:a b"):
         assert "terminal:NAME" in one_line(nanomem("chat", "-m", "x", "--session", session), 2)
     assert "--home" in one_line(nanomem("init", "--home", str(home.config)), 2)
     assert "--home" in one_line(nanomem("init", "--home", ""), 2)
+
+
+def test_a_file_that_is_no_toml_is_named_in_full(nanomem: Nanomem, home: Home) -> None:
+    """By who would change it."""
+    make(home)
+    home.config.write_text("[log\n")
+    assert str(home.config) in one_line(nanomem("config", "set", "log.level", "debug"), 2)
+
+
+def test_a_wrong_search_is_misuse(nanomem: Nanomem, home: Home) -> None:
+    """Before anything is searched."""
+    make(home)
+    assert "'notadate'" in one_line(nanomem("memory", "search", "tea", "--since", "notadate"), 2)
+    assert "--near takes" in one_line(nanomem("memory", "search", "tea", "--near", "99"), 2)
+
+
+def test_help_is_not_cut(nanomem: Nanomem) -> None:
+    """The short line of each command ends as a sentence does."""
+    for group in ("", "config", "memory", "sessions"):
+        listed = nanomem(*group.split(), "--help").stdout.partition("Commands:\n")[2].splitlines()
+        assert listed and [line for line in listed if not line.endswith(".") or "e.g." in line] == []
 
 
 def test_a_traceback_comes_only_with_debug(nanomem: Nanomem) -> None:
@@ -417,17 +441,36 @@ def test_what_was_said_can_be_read_again(nanomem: Nanomem) -> None:
 
 
 def test_status_is_a_few_plain_lines_for_people() -> None:
-    """Aligned, with all that programs get."""
-    found = json.loads("""
-        {"version": "0.1.0", "running": true, "pid": 7, "model": "offline",
-         "channels": {"telegram": {"enabled": true, "ok": false, "error": "wrong token"}},
-         "spaces": 1, "sessions": 2, "messages": {"waiting": 3, "undelivered": 0, "set_aside": 0},
-         "memory": {"facts": 12, "versions": 7}, "history": {"cursor": 12, "dream_cursor": 10},
-         "dream": {"last": null, "next": "2026-04-11T02:00:00+00:00"},
-         "today": {"prompt_tokens": 5, "completion_tokens": 6, "cached_tokens": 0, "cost_usd": 0.0}}
-    """)
-    lines = status_lines(found)
-    assert lines[:3] == ["version   0.1.0", "running   yes", "pid       7"]
-    assert "channels  telegram enabled yes, ok no, error wrong token" in lines
-    assert "messages  waiting 3, undelivered 0, set aside 0" in lines
-    assert "dream     last none, next 2026-04-11T02:00:00+00:00" in lines
+    """Aligned, and with times as people know them."""
+    run = {"space": "owner", "new": 3, "reworded": 1, "out": 0, "reason": ""}
+    found: dict[str, Any] = {
+        **{"version": "0.1.0", "running": True, "pid": 7, "model": "offline", "spaces": 1, "sessions": 2},
+        "channels": {"telegram": {"enabled": True, "ok": False, "error": "wrong token"}},
+        "messages": {"waiting": 3, "undelivered": 0, "set_aside": 0},
+        "memory": {"facts": 12, "versions": 7},
+        "history": {"cursor": 12, "dream_cursor": 10},
+        "dream": {"last": None, "next": "2026-04-11T02:00:00+00:00", "runs": [], "passed_over": []},
+        "today": {"prompt_tokens": 5000, "completion_tokens": 6, "cached_tokens": 4, "cost_usd": 0.0},
+    }
+    zone = ZoneInfo("Europe/Berlin")
+    assert lines(found, zone) == [
+        "nanomem   0.1.0, running, pid 7",
+        "model     offline",
+        "telegram  on, but: wrong token",
+        "sessions  2, in 1 space",
+        "messages  3 waiting, 0 undelivered, 0 set aside",
+        "memory    12 facts, 7 versions",
+        "history   12 entries, 10 of them learnt from",
+        "learning  last never, next 2026-04-11 04:00",
+        "today     5,006 tokens (4 cached), $0.0000",
+    ]
+    passed = {"batch": "entries 1-3", "reason": "too long"}
+    found |= {"running": False, "channels": {"telegram": {"enabled": True, "ok": False, "error": None}}}
+    found["dream"] = {"last": "2026-12-31T23:30:00+00:00", "next": None, "runs": [run], "passed_over": [passed]}
+    told = lines(found, zone)
+    assert told[0] == "nanomem   0.1.0, not running" and told[2] == "telegram  on"
+    assert told[7:10] == [
+        "learning  last 2027-01-01 00:30, next only when asked",
+        "learnt    3 in, 1 reworded, 0 out (owner)",
+        "unread    1, the newest: entries 1-3 (too long)",
+    ]

@@ -91,7 +91,7 @@ def test_what_was_said_is_searched(nanomem: Nanomem) -> None:
 
 def test_the_view_of_history_is_rebuilt(nanomem: Nanomem, home: Home) -> None:
     """Where it does not fit, and it says so."""
-    nanomem("memory", "rebuild")
+    nanomem("init", "--yes")
     (home.workspace / "memory" / "HISTORY.md").write_text("scribbled over\n")
     assert nanomem("memory", "rebuild").stdout == "HISTORY.md did not fit history.jsonl and is rebuilt.\n"
     assert nanomem("memory", "rebuild").stdout == "HISTORY.md fits history.jsonl.\n"

@@ -29,6 +29,7 @@ LONGEST_LINE = 2**20
 _MOST_UNREAD = 8 * 2**20
 _LONGEST_ADDRESS = 103  # bytes a socket's address holds: 103 on macOS, 107 on Linux
 _SESSION = re.compile(r"terminal:[\w.@+-]{1,100}")
+_TO_ANOTHER = re.compile(r"(/[\w-]+)@(?!nanomem\b)(\w+)(?!\S)", re.ASCII | re.IGNORECASE)
 
 Control = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -161,6 +162,8 @@ class TerminalChannel:
             raise Refused("There is nothing in this message.")
         if not (said.isprintable() and 0 < len(said) <= 100):
             raise Refused("The id of a message is 1 to 100 printable characters.")
+        if command := _TO_ANOTHER.match(text.strip()):
+            raise Refused(f"{command[0]} is for {command[2]}, which is not here. For nanomem it is {command[1]} alone.")
         text = text.encode("utf-8", "replace").decode()  # an escaped half of a surrogate pair is no text
         sent_at = self._clock.now()
         return Update(said, line.decode(), Inbound(session, said, text, self._sender, sent_at, from_owner=True))

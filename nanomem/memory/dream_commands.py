@@ -51,6 +51,8 @@ class DreamCommands:
         )
 
     async def _dream(self, call: Call) -> str:
+        if call.argument:
+            return "/dream takes no words: it learns from all that is new. /dream-log N shows what version N changed."
         return await worded("Not learnt: ", self._learn(call))
 
     async def _learn(self, call: Call) -> str:

@@ -208,12 +208,14 @@ async def test_what_is_said_is_taken_before_it_is_confirmed(socket: Path) -> Non
         ({"text": " \n"}, "nothing in"),
         ({"session": "telegram:42"}, "terminal:NAME"),
         ({"session": "terminal:a/b"}, "NAME"),
+        ({"text": "/new@other_bot"}, "/new alone"),
+        ({"text": " /Dream-Log@other_bot 3"}, "/Dream-Log alone"),
     ],
 )
 async def test_a_message_that_cannot_be_right_is_refused_by_its_id(
     socket: Path, wrong: dict[str, str], why: str
 ) -> None:
-    """A blank text or another network's session is refused, and never reaches the taker."""
+    """A blank text, another network's session, another bot's command is refused, and never reaches the taker."""
     async with serving(socket) as daemon, client(daemon) as ann:
         ann.send({"op": "say", "session": HOME, "id": "m1", "text": "hi"} | wrong)
         event = await ann.hear()
@@ -558,8 +560,9 @@ async def test_a_message_of_a_script_that_is_refused(socket: Path) -> None:
         daemon.desk.refuses = CannotStore("The disk is full.")
         script = await piped(socket)
         async with asyncio.timeout(10):
-            assert await script.communicate(b"one\ntwo\n") == (b"", b"The disk is full.\n" * 2)
-    assert script.returncode == 0
+            said = b"The disk is full.\n" * 2 + b"Of these messages 2 were refused.\n"
+            assert await script.communicate(b"one\ntwo\n") == (b"", said)
+    assert script.returncode == 1
 
 
 class Screen(DummyOutput, Seen):

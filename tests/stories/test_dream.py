@@ -1130,6 +1130,20 @@ async def test_a_dream_does_not_hold_up_the_chat() -> None:
         assert chat.hears == ["answer 1", "Learned (version 2).\nMEMORY.md: 1 in"]
 
 
+async def test_a_dream_of_something_is_not_begun() -> None:
+    """It learns from all that is new; words behind it may mean another command."""
+    mind = Sleeper({"memory_updates": ["Ann binds books."]})
+    agent = world(mind)
+    await happened(agent, "Ann told of her work.")
+    async with running(agent) as chat:
+        await chat.says("/dream 3")
+        await chat.until_answered()
+        assert chat.hears[0].startswith("/dream takes no words") and "/dream-log N" in chat.hears[0]
+        await chat.says("/dream")
+        await chat.until_answered(2)
+        assert chat.hears[1] == "Learned (version 2).\nMEMORY.md: 1 in"
+
+
 async def test_two_dreams_at_once_are_one() -> None:
     """The second waits, and finds nothing new."""
     mind = Sleeper({"memory_updates": ["Ann binds books."]})
