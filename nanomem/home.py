@@ -112,7 +112,7 @@ def _remedy(error: OSError, path: Path) -> str:
 
 def open_to_others(paths: Iterable[Path]) -> Path | None:
     """The first of these that the group or everybody may reach."""
-    return next((path for path in paths if path.stat().st_mode & 0o077), None)
+    return next((path for path in paths if path.exists() and path.stat().st_mode & 0o077), None)
 
 
 def _template() -> Path:
