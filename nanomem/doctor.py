@@ -1,28 +1,27 @@
 """Looks at everything nanomem stands on and says what to do about what is wrong. Changes nothing, prints nothing."""
 
-import json
 import os
-import re
 import shlex
 import sysconfig
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Literal
 
-from nanomem.errors import CannotStore, Misuse, NanomemError, Refused, Stop, TellUser
+from nanomem.errors import CannotStore, Misuse, NanomemError, NotNow, Refused, Stop, TellUser
 from nanomem.home import Home, open_to_others, try_writing
+from nanomem.messages import PromptMessage, Request
+from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
+from nanomem.wiring import reached
 
 _VOCABULARY = "litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"  # o200k_base, in litellm
-_PRICES = "model_prices_and_context_window_backup.json"
 _TELEGRAM_TIMEOUT_S = 5.0
+_MODEL_TIMEOUT_S = 30.0
 _SLOW_WRITE_MS = 100
-_KEYLESS = frozenset({"ollama", "ollama_chat", "lm_studio", "bedrock", "vertex_ai", "sagemaker", "hosted_vllm"})
 # Python runs these files at every start, which is how a stolen release of a package once took people's keys.
 _KNOWN_PTH = frozenset({"distutils-precedence.pth", "_virtualenv.pth", "_editable_impl_nanomem.pth", "_nanomem.pth"})
 
@@ -43,15 +42,13 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
     rest = [_files(home), _disk(home), _tokenizer(), _startup_files()]
     if isinstance(settings, Misuse):
         return [Finding("fail", f"config: {settings.text}", f"correct {home.config}"), *rest]
-    agents = settings.agents
-    models = dict.fromkeys([agents.defaults.model, agents.consolidation.model, agents.dream.model])
     return [
         Finding("ok", f"config: {home.config}"),
         *rest,
         await _memory(home),
         _versions(home, settings.memory.remote),
         _remote(home, settings.memory.remote),
-        *[_model(model, settings, environ) for model in models if model],
+        *await _models(settings, environ),
         *([await _vectors(home, settings, environ)] if settings.memory.embeddings else []),
         _sandbox(settings.tools.exec),
         await _telegram(settings.channels.telegram, environ),
@@ -169,50 +166,36 @@ def _remote(home: Home, url: str) -> Finding:
     return Finding("warn", what, f"a running daemon tries again; by hand: {by_hand}")
 
 
-def _model(model: str, settings: Settings, environ: Mapping[str, str]) -> Finding:
-    """Whether a call could be made; none is."""
-    if model == "offline":
+async def _models(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """Each model that is set says a word: only then is it known that key, name and address are right."""
+    agents, litellm = settings.agents, LitellmProcess()
+    names = dict.fromkeys([agents.defaults.model, agents.consolidation.model, agents.dream.model])
+    try:
+        return [await _model(name, litellm, settings, environ) for name in names if name]
+    finally:
+        await litellm.close()
+
+
+async def _model(name: str, litellm: LitellmProcess, settings: Settings, environ: Mapping[str, str]) -> Finding:
+    if name == "offline":
         todo = "for a real one: nanomem config set agents.defaults.model anthropic/claude-sonnet-4-5"
         return Finding("ok", "model: offline, which needs nothing", todo)
-    name, provider = provider_of(model), settings.provider(model)
-    todo = f"nanomem config set providers.{name}.api_key KEY"
-    if not (provider.api_base or provider.options or is_known(model)):
-        return Finding("fail", f"model: litellm knows no provider {name!r}, which {model} is to be of", _named(name))
+    model = ApartModel(name, reached(settings, environ), litellm, timeout_s=_MODEL_TIMEOUT_S)
+    most = settings.agents.defaults.max_completion_tokens
+    hello = Request("", (PromptMessage("user", "Say hello."),), max_tokens=most)
+    return await _asked(f"model: {name}", name, model.ask(hello))
+
+
+async def _asked(what: str, model: str, asking: Awaitable[object]) -> Finding:
+    """What became of a call."""
     try:
-        given = provider.api_key.reveal(environ) or provider.extra(environ) or provider.api_base
-    except Misuse as error:
-        return Finding("fail", f"model: {error.text}", todo)
-    if given or name in _KEYLESS or environ.get(f"{name.upper()}_API_KEY"):
-        return Finding("ok", f"model: {model}")
-    return Finding("warn", f"model: no key for {model} is set", todo)
-
-
-def is_known(model: str) -> bool:
-    """Whether litellm has its provider, or its whole name. litellm is read, not imported, which would take seconds;
-    where it has changed too much to be read, everything is known."""
-    return provider_of(model) in (known := _providers()) or not known or f'"{model}":' in _litellm(_PRICES)
-
-
-def _named(provider: str) -> str:
-    near = get_close_matches(provider, _providers(), n=1)
-    meant = f"did you mean {near[0]}/...? " if near else ""
-    return f"{meant}A model is named PROVIDER/MODEL, and for a server that talks like OpenAI's openai/MODEL"
-
-
-def _providers() -> set[str]:
-    """Those of litellm, by the names that models begin with; none where they are not found."""
-    kinds = _litellm("types/utils.py").partition("class LlmProviders(str, Enum):")[2].partition("\nclass ")[0]
-    named = re.findall(r'^    \w+ = "([^"]+)"', kinds, re.MULTILINE)
-    return {*named, *json.loads(_litellm("llms/openai_like/providers.json") or "{}")} if named else set()
-
-
-def _litellm(name: str) -> str:
-    """A file of its package, "" where there is none."""
-    found = find_spec("litellm")
-    try:
-        return (Path(found.origin).parent / name).read_text("utf-8") if found and found.origin else ""
-    except OSError:
-        return ""
+        await asking
+    except (NotNow, Misuse) as error:
+        todo = f"nanomem config set providers.{provider_of(model)}.api_key KEY, or name another model"
+        return Finding("fail", f"{what}: {error.text}", todo)
+    except NanomemError as error:
+        return Finding("warn", f"{what}: {error.text}", "check the network and api_base, or try again later")
+    return Finding("ok", f"{what} answers")
 
 
 async def _vectors(home: Home, settings: Settings, environ: Mapping[str, str]) -> Finding:
@@ -223,13 +206,21 @@ async def _vectors(home: Home, settings: Settings, environ: Mapping[str, str]) -
     if found := trouble(wanted, home.path):
         return Finding("warn", f"vectors: {found[0]}; recall goes by words", found[1])
     if not wanted.startswith(LOCAL):
-        finding = _model(wanted, settings, environ)
-        return replace(finding, what=finding.what.replace("model:", "vectors:", 1))
+        return await _vectors_from_afar(wanted, settings, environ)
     try:
         await LocalEmbedder(folder_of(wanted, home.path)).embed(["hello"])
     except TellUser as error:
         return Finding("warn", f"vectors: {error.text}; recall goes by words", "see memory.embeddings")
     return Finding("ok", f"vectors: {wanted}")
+
+
+async def _vectors_from_afar(name: str, settings: Settings, environ: Mapping[str, str]) -> Finding:
+    litellm = LitellmProcess()
+    model = ApartEmbedder(name, reached(settings, environ), litellm, timeout_s=_MODEL_TIMEOUT_S)
+    try:
+        return await _asked(f"vectors: {name}", name, model.embed(["hello"]))
+    finally:
+        await litellm.close()
 
 
 def _sandbox(exec: Exec) -> Finding:

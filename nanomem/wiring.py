@@ -283,10 +283,11 @@ def _model(ground: Ground, name: str) -> Model:
 
         return OfflineModel()
     timeout_s = ground.settings.agents.defaults.request_timeout_s
-    return ApartModel(name, _providers(ground.settings, ground.environ), ground.litellm, timeout_s=timeout_s)
+    return ApartModel(name, reached(ground.settings, ground.environ), ground.litellm, timeout_s=timeout_s)
 
 
-def _providers(settings: Settings, environ: Mapping[str, str]) -> dict[str, Reach]:
+def reached(settings: Settings, environ: Mapping[str, str]) -> dict[str, Reach]:
+    """How each provider of the settings is reached."""
     return {
         known: Reach(given.api_key.written, given.api_base, given.extra(environ))
         for known, given in settings.providers.items()
@@ -304,7 +305,7 @@ def _embedder(home: Home, settings: Settings, environ: Mapping[str, str], litell
     if wanted.startswith(LOCAL):
         return LocalEmbedder(folder_of(wanted, home.path))
     timeout_s = settings.agents.defaults.request_timeout_s
-    return ApartEmbedder(wanted, _providers(settings, environ), litellm, timeout_s=timeout_s)
+    return ApartEmbedder(wanted, reached(settings, environ), litellm, timeout_s=timeout_s)
 
 
 def _embedding(

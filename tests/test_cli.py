@@ -22,6 +22,7 @@ from nanomem.home import Home, make
 from nanomem.settings import load, set_value, set_values
 from nanomem.status import lines
 from nanomem.tools import sandbox
+from tests.emulators import OpenAIServer
 from tests.emulators.telegram import TelegramServer
 from tests.models.toy import toy_model
 
@@ -288,9 +289,13 @@ def test_a_missing_token_is_said_with_its_setting(nanomem: Nanomem) -> None:
     assert "channels.telegram.token = file:/not/there: there is no such file" in said
 
 
+async def findings(about: str, home: Home, **environ: str) -> list[Finding]:
+    found = await examine(home, load(home.config, environ), environ)
+    return [finding for finding in found if finding.what.startswith(about)]
+
+
 async def finding(about: str, home: Home, **environ: str) -> Finding:
-    findings = await examine(home, load(home.config, environ), environ)
-    return next(found for found in findings if found.what.startswith(about))
+    return (await findings(about, home, **environ))[0]
 
 
 async def test_the_doctor_sees_what_others_may_read(home: Home) -> None:
@@ -339,39 +344,39 @@ def test_a_start_warns_of_what_others_may_reach(
     assert str(home.path / name) in said and f"chmod -R go-rwx {home.path}" in said
 
 
-async def test_the_doctor_knows_the_providers(home: Home) -> None:
-    """A name that litellm does not have cannot work; one with an address of its own, or options, is left to litellm."""
-    make(home)
-    set_value(home.config, "agents.defaults.model", "antropic/claude-sonnet-4-5")
-    found = await finding("model", home, ANTHROPIC_API_KEY=KEY)
-    assert (found.state, "'antropic'" in found.what, "anthropic/" in found.todo) == ("fail", True, True)
-    for option in ("api_base", "custom_llm_provider"):
-        environ = {f"NANOMEM__PROVIDERS__ANTROPIC__{option.upper()}": "http://127.0.0.1:1/v1"}
-        assert (await finding("model", home, **environ)).state == "ok"
-    for model in ("veniceai/x", "ollama_chat/qwen3", "openai/x", "gpt-5", "claude-opus-4-1"):
-        set_value(home.config, "agents.defaults.model", model)
-        assert (await finding("model", home, ANTHROPIC_API_KEY=KEY)).state != "fail", model
-
-
-async def test_the_doctor_looks_for_the_key_of_the_model(home: Home) -> None:
-    """And calls nobody."""
+async def test_the_doctor_asks_the_models(home: Home, provider: OpenAIServer) -> None:
+    """For a word each: with a right key, a wrong one, none, nobody there, a provider that there is not."""
     make(home)
     assert (await finding("model", home)).state == "ok"
-    set_value(home.config, "agents.defaults.model", "anthropic/claude-sonnet-4-5")
-    found = await finding("model", home)
-    assert (found.state, "ANTHROPIC_API_KEY" in found.what) == ("fail", True)
-    assert (await finding("model", home, ANTHROPIC_API_KEY=KEY)).state == "ok"
-    set_value(home.config, "agents.defaults.model", "openai/gpt-5")
-    assert (await finding("model", home)).state == "warn"
-    assert (await finding("model", home, OPENAI_API_KEY=KEY)).state == "ok"
+    environ = {
+        "NANOMEM__PROVIDERS__OPENAI__API_BASE": provider.base_url,
+        "NANOMEM__PROVIDERS__OPENAI__API_KEY": KEY,
+        "NANOMEM__PROVIDERS__DEEPSEEK__API_BASE": provider.base_url,
+        "NANOMEM__PROVIDERS__DEEPSEEK__API_KEY": "sk-canary",
+        "NANOMEM__AGENTS__DEFAULTS__MODEL": "openai/test-model",
+        "NANOMEM__AGENTS__CONSOLIDATION__MODEL": "deepseek/test-model",
+        "NANOMEM__AGENTS__DREAM__MODEL": "antropic/claude-sonnet-4-5",
+    }
+    right, wrong, unknown = await findings("model", home, **environ)
+    assert right == Finding("ok", "model: openai/test-model answers")
+    assert (wrong.state, "refused the key" in wrong.what, "canary" in str(wrong)) == ("fail", True, False)
+    assert "config set providers.deepseek.api_key" in wrong.todo
+    assert (unknown.state, "knows no provider" in unknown.what) == ("fail", True)
+    await provider.offline()
+    environ["NANOMEM__AGENTS__CONSOLIDATION__MODEL"] = "anthropic/claude-sonnet-4-5"
+    away, keyless, _ = await findings("model", home, **environ)
+    assert (away.state, "cannot be reached" in away.what) == ("warn", True)
+    assert (keyless.state, "ANTHROPIC_API_KEY" in keyless.what) == ("fail", True)
 
 
-async def test_the_doctor_looks_at_what_makes_vectors(home: Home) -> None:
-    """The key of a model elsewhere, and a model in a folder as a whole."""
+async def test_the_doctor_looks_at_what_makes_vectors(home: Home, provider: OpenAIServer) -> None:
+    """A model elsewhere, and one in a folder, by a word each."""
     make(home)
     set_value(home.config, "memory.embeddings", "openai/text-embedding-3-small")
-    assert (await finding("vectors", home)).state == "warn"
-    assert (await finding("vectors", home, OPENAI_API_KEY=KEY)).state == "ok"
+    base = {"NANOMEM__PROVIDERS__OPENAI__API_BASE": provider.base_url}
+    right = {"NANOMEM__PROVIDERS__OPENAI__API_KEY": KEY}
+    assert (await finding("vectors", home, **base)).state == "fail"
+    assert (await finding("vectors", home, **base, **right)).state == "ok"
     set_value(home.config, "memory.embeddings", "local:models/toy")
     found = await finding("vectors", home)
     assert (found.state, str(home.path / "models" / "toy") in found.what) == ("warn", True)
@@ -388,6 +393,12 @@ def test_search_goes_by_words_where_its_model_is_missing(nanomem: Nanomem, home:
     assert nanomem("chat", "-m", "My puppy ate a shoe").returncode == 0
     done = nanomem("memory", "search", "puppy")
     assert ("shoe" in done.stdout, done.stderr, done.returncode) == (True, "", 0)
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer(api_key=KEY) as server:
+        yield server
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from nanomem.errors import TellUser, TryLater
+from nanomem.errors import NotNow, TellUser, TryLater
 from nanomem.messages import Reply, Request, Usage
 from nanomem.models import wire
 from nanomem.models.failures import secrets_in, translated
@@ -76,7 +76,7 @@ class ByLitellm:
             found = str(litellm.get_llm_provider(self.name)[1])
         except litellm.exceptions.BadRequestError:
             hint = 'Names begin with their provider, as in "anthropic/claude-sonnet-4-5".'
-            raise TellUser(f'litellm knows no provider for the model "{self.name}". {hint}') from None
+            raise NotNow(f'litellm knows no provider for the model "{self.name}". {hint}') from None
         return found, self._providers.get(found, Provider())
 
     def _reached(self, provider_name: str, provider: Provider, key: str) -> dict[str, Any]:
