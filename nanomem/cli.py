@@ -36,12 +36,18 @@ class _Asked:
 
     def existing(self) -> Home:
         """For commands that only read: the home, which a slip of the pen must not make. Raises Stop."""
-        if not self.place().is_there():
-            raise Stop(self.no_home())
+        if missing := self._missing():
+            raise Stop(missing)
         return self.place()
 
-    def no_home(self) -> str:
-        """What is said where there is none."""
+    def say_if_missing(self) -> None:
+        """For commands that have an answer all the same."""
+        if missing := self._missing():
+            print(missing, file=sys.stderr)
+
+    def _missing(self) -> str:
+        if self.place().is_there():
+            return ""
         path = self.place().path
         return f"There is no home at {path}. Make one: nanomem init --home {shlex.quote(str(path))}"
 
@@ -248,8 +254,7 @@ def status(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help
     from nanomem import running
     from nanomem import status as reports
 
-    if not ctx.obj.place().is_there():  # nothing runs there, which is what was asked
-        print(ctx.obj.no_home(), file=sys.stderr)
+    ctx.obj.say_if_missing()
     found = running.status(ctx.obj.place(), ctx.obj.settings(), ctx.obj.environ)
     print(dumps(found, ensure_ascii=False) if json else "\n".join(reports.lines(found, ctx.obj.zone())))
 
@@ -282,9 +287,8 @@ def config_path(ctx: typer.Context) -> None:
 @config.command("show")
 def config_show(ctx: typer.Context) -> None:
     """The settings as they count now, secrets masked."""
-    settings = ctx.obj.settings()
-    ctx.obj.existing()
-    print(masked(settings), end="")
+    ctx.obj.say_if_missing()
+    print(masked(ctx.obj.settings()), end="")
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})

@@ -26,8 +26,6 @@ ENV_PREFIX = "NANOMEM__"
 _SECRET_NAME = re.compile(r"key$|token$|secret|password|credential|auth", re.IGNORECASE)
 _LOGIN_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
-_NEAR = 0.4  # of 1: a slip of the pen is above, another word below
-
 Key = tuple[str, ...]
 
 
@@ -76,9 +74,8 @@ def _read(place: str, written: Sequence[str], value: object, loose: bool = False
     if key[0] == "providers" and len(key) == 3:
         return key, _option(key, value, loose)
     same = [known for known in keys() if known.rpartition(".")[2] == key[-1]]
-    near = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0 if same else _NEAR)
-    told = f"the nearest one is {near[0]}" if near else "none is near; nanomem config show lists all"
-    raise Misuse(f"{place} = {_shown(value, key[-1], *near)} is not a setting; {told}.")
+    nearest = get_close_matches(".".join(key), same or keys(), n=1, cutoff=0)[0]
+    raise Misuse(f"{place} = {_shown(value, key[-1], nearest)} is not a setting; the nearest one is {nearest}.")
 
 
 def _general(key: Key) -> Key:

@@ -153,9 +153,9 @@ def test_pairing_says_what_is_still_to_do(nanomem: Nanomem) -> None:
     ],
 )
 def test_who_only_reads_makes_no_home(nanomem: Nanomem, home: Home, command: str) -> None:
-    """A misspelt --home is said. Whether it runs there is answered all the same: it does not."""
+    """A misspelt --home is said. Whether it runs there is answered all the same, and which settings would count."""
     done = nanomem(*command.split())
-    if command.startswith("status"):
+    if command.startswith(("status", "config")):
         assert done.returncode == 0 and "no home" in done.stderr
         if "--json" in command:
             assert json.loads(done.stdout)["running"] is False

@@ -124,7 +124,7 @@ def test_what_is_wrong_is_said_with_its_place_and_what_is_right(config: Path, te
         ("NANOMEM__AGENTS__DEFAULTS__MODLE", "x", ["agents.defaults.model"]),
         ("NANOMEM__LOG", "x", ["log.level"]),
         ("NANOMEM__", "x", []),
-        ("NANOMEM__FOO", "x", ["none is near", "config show"]),
+        ("NANOMEM__FOO", "x", ["the nearest one is"]),
         ("NANOMEM__LOG__LEVEL", "loud", ["debug, info"]),
         ("NANOMEM__AGENTS__DREAM__ENABLED", "perhaps", ["true or false"]),
         ("NANOMEM__AGENTS__DEFAULTS__MAX_MESSAGES", "１２", ["whole number"]),
