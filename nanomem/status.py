@@ -66,14 +66,18 @@ def lines(found: Mapping[str, Any], zone: tzinfo) -> list[str]:
         "nanomem": f"{found['version']}, {'running, pid ' + str(found['pid']) if found['running'] else 'not running'}",
         "model": found["model"],
         **{name: _channel(state, found["running"]) for name, state in found["channels"].items()},
-        "sessions": f"{found['sessions']}, in {found['spaces']} {'space' if found['spaces'] == 1 else 'spaces'}",
+        "sessions": f"{found['sessions']}, in {_counted(found['spaces'], 'space')}",
         "messages": ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in messages.items()),
-        "memory": f"{memory['facts']} facts, {memory['versions']} versions",
+        "memory": f"{_counted(memory['facts'], 'fact')}, {_counted(memory['versions'], 'version')}",
         "history": f"{history['cursor']} entries, {history['dream_cursor']} of them learnt from",
         **_learning(found["dream"], zone),
         "today": f"{used}, ${today['cost_usd']:.4f}",
     }
     return [f"{name:<10}{text}" for name, text in told.items()]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _channel(state: Mapping[str, Any], running: bool) -> str:
