@@ -110,6 +110,15 @@ LOG = [
 ENTRY = {"cursor": 1, "session": KEY, "messages": [1, 4], "summary": "They met."}
 
 
+def test_what_is_a_record(tmp_path: Path) -> None:
+    """Not what a cut has left half of; but where it took the newline alone, all that was said is there."""
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(b'{"n": 1}\n{"n": 2, "ro\n\n{"n": 3}')
+    assert invariants.records(log) == [{"n": 1}, {"n": 3}]
+    assert "broken lines" in str(invariants.files(tmp_path, torn=1))
+    assert "broken lines" not in str(invariants.files(tmp_path, torn=2))
+
+
 def test_a_history_that_is_in_order() -> None:
     """What is not summarised yet is still there."""
     assert invariants.summarised({KEY: LOG}, [ENTRY]) == []
