@@ -23,8 +23,9 @@ JUDGED = 5_000
 """Messages of the session that the targets are for."""
 UNCONSOLIDATED = 2
 BLOCK = 10
-QUIET = {"log.level": "warning", "agents.defaults.memory_window": "0"}
-"""So that what is written is the files, and no old session is made short meanwhile: `prompt` and `memory` have that."""
+QUIET = {"log.level": "warning", "agents.defaults.memory_window": "0", "agents.dream.enabled": "false"}
+"""So that what is written is the files, and no old session is made short or learnt from meanwhile: `prompt`, `memory`
+and `soak` have that."""
 
 
 @dataclass(slots=True)
