@@ -19,7 +19,7 @@ import typer
 
 from nanomem import __version__, logs
 from nanomem.errors import Misuse, NanomemError, Refused, Stop
-from nanomem.home import Home, make, open_to_others, resolve, try_writing
+from nanomem.home import Home, make, open_to_others, resolve, to_close, try_writing
 from nanomem.settings import Settings, load, masked, provider_of, secrets, set_values, zone
 
 
@@ -206,7 +206,7 @@ def run(ctx: typer.Context) -> int:
 
 def _warn_of(found: Path, home: Home, interactive: bool) -> None:
     """Others may read a token there; a person at a terminal is told in person."""
-    todo = f"chmod -R go-rwx {shlex.quote(str(home.path))}"
+    todo = to_close(home.path)
     if interactive:
         print(f"Others may reach {found}. To keep them out: {todo}", file=sys.stderr)
         return

@@ -4,16 +4,18 @@ import os
 import shlex
 import sysconfig
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Literal
 
 from nanomem.errors import CannotStore, Misuse, NanomemError, NotNow, Refused, Stop, TellUser
-from nanomem.home import Home, open_to_others, try_writing
+from nanomem.home import Home, open_to_others, to_close, to_own, try_writing
 from nanomem.messages import PromptMessage, Request
+from nanomem.models.frames import Reach
 from nanomem.models.litellm_process import ApartEmbedder, ApartModel, LitellmProcess
 from nanomem.settings_schema import Exec, Settings, Telegram, provider_of
 from nanomem.wiring import reached
@@ -24,6 +26,9 @@ _MODEL_TIMEOUT_S = 30.0
 _SLOW_WRITE_MS = 100
 # Python runs these files at every start, which is how a stolen release of a package once took people's keys.
 _KNOWN_PTH = frozenset({"distutils-precedence.pth", "_virtualenv.pth", "_editable_impl_nanomem.pth", "_nanomem.pth"})
+
+Providers = Callable[[], Mapping[str, Reach]]
+"""How each is reached; raises Misuse where a secret is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,7 @@ async def examine(home: Home, settings: Settings | Misuse, environ: Mapping[str,
         await _memory(home),
         _versions(home, settings.memory.remote),
         _remote(home, settings.memory.remote),
-        *await _models(settings, environ),
-        *([await _vectors(home, settings, environ)] if settings.memory.embeddings else []),
+        *await _models(home, settings, environ),
         _sandbox(settings.tools.exec),
         await _telegram(settings.channels.telegram, environ),
     ]
@@ -68,9 +72,9 @@ def _files(home: Home) -> Finding:
     files = [path for path in found if not path.is_symlink()]
     for path in files:
         if not os.access(path, os.R_OK | os.W_OK):
-            return Finding("fail", f"files: {path} cannot be written", f"run: chown -R $(id -un) {home.path}")
+            return Finding("fail", f"files: {path} cannot be written", f"run: {to_own(home.path)}")
     if open_one := open_to_others(files):
-        return Finding("warn", f"files: others may reach {open_one}", f"run: chmod -R go-rwx {home.path}")
+        return Finding("warn", f"files: others may reach {open_one}", f"run: {to_close(home.path)}")
     if not home.state.is_dir():
         return Finding("warn", f"files: {home.state} is not there", "the next start makes it; what it held is lost")
     return Finding("ok", "files: only you can read them")
@@ -166,30 +170,36 @@ def _remote(home: Home, url: str) -> Finding:
     return Finding("warn", what, f"a running daemon tries again; by hand: {by_hand}")
 
 
-async def _models(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+async def _models(home: Home, settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Each model that is set says a word: only then is it known that key, name and address are right."""
-    agents, litellm = settings.agents, LitellmProcess()
+    agents, litellm, providers = settings.agents, LitellmProcess(), partial(reached, settings, environ)
     names = dict.fromkeys([agents.defaults.model, agents.consolidation.model, agents.dream.model])
+    most = agents.defaults.max_completion_tokens
     try:
-        return [await _model(name, litellm, settings, environ) for name in names if name]
+        found = [await _model(name, litellm, providers, most) for name in names if name]
+        if wanted := settings.memory.embeddings:
+            found.append(await _vectors(wanted, home, litellm, providers))
+        return found
     finally:
         await litellm.close()
 
 
-async def _model(name: str, litellm: LitellmProcess, settings: Settings, environ: Mapping[str, str]) -> Finding:
+async def _model(name: str, litellm: LitellmProcess, providers: Providers, most: int) -> Finding:
     if name == "offline":
         todo = "for a real one: nanomem config set agents.defaults.model anthropic/claude-sonnet-4-5"
         return Finding("ok", "model: offline, which needs nothing", todo)
-    model = ApartModel(name, reached(settings, environ), litellm, timeout_s=_MODEL_TIMEOUT_S)
-    most = settings.agents.defaults.max_completion_tokens
     hello = Request("", (PromptMessage("user", "Say hello."),), max_tokens=most)
-    return await _asked(f"model: {name}", name, model.ask(hello))
+
+    def asking() -> Awaitable[object]:
+        return ApartModel(name, providers(), litellm, timeout_s=_MODEL_TIMEOUT_S).ask(hello)
+
+    return await _asked(f"model: {name}", name, asking)
 
 
-async def _asked(what: str, model: str, asking: Awaitable[object]) -> Finding:
+async def _asked(what: str, model: str, asking: Callable[[], Awaitable[object]]) -> Finding:
     """What became of a call."""
     try:
-        await asking
+        await asking()
     except (NotNow, Misuse) as error:
         todo = f"nanomem config set providers.{provider_of(model)}.api_key KEY, or name another model"
         return Finding("fail", f"{what}: {error.text}", todo)
@@ -198,29 +208,23 @@ async def _asked(what: str, model: str, asking: Awaitable[object]) -> Finding:
     return Finding("ok", f"{what} answers")
 
 
-async def _vectors(home: Home, settings: Settings, environ: Mapping[str, str]) -> Finding:
-    """Whether recall can have vectors; a local model is tried, another one's key is looked for."""
+async def _vectors(wanted: str, home: Home, litellm: LitellmProcess, providers: Providers) -> Finding:
+    """Whether recall can have vectors; a local model is tried, another one is asked."""
     from nanomem.models.local_embedding import LOCAL, LocalEmbedder, folder_of, trouble
 
-    wanted = settings.memory.embeddings
     if found := trouble(wanted, home.path):
         return Finding("warn", f"vectors: {found[0]}; recall goes by words", found[1])
     if not wanted.startswith(LOCAL):
-        return await _vectors_from_afar(wanted, settings, environ)
+
+        def asking() -> Awaitable[object]:
+            return ApartEmbedder(wanted, providers(), litellm, timeout_s=_MODEL_TIMEOUT_S).embed(["hello"])
+
+        return await _asked(f"vectors: {wanted}", wanted, asking)
     try:
         await LocalEmbedder(folder_of(wanted, home.path)).embed(["hello"])
     except TellUser as error:
         return Finding("warn", f"vectors: {error.text}; recall goes by words", "see memory.embeddings")
     return Finding("ok", f"vectors: {wanted}")
-
-
-async def _vectors_from_afar(name: str, settings: Settings, environ: Mapping[str, str]) -> Finding:
-    litellm = LitellmProcess()
-    model = ApartEmbedder(name, reached(settings, environ), litellm, timeout_s=_MODEL_TIMEOUT_S)
-    try:
-        return await _asked(f"vectors: {name}", name, model.embed(["hello"]))
-    finally:
-        await litellm.close()
 
 
 def _sandbox(exec: Exec) -> Finding:

@@ -104,10 +104,20 @@ def try_writing(home: Home) -> None:
 def _remedy(error: OSError, path: Path) -> str:
     match error.errno:
         case errno.EACCES | errno.EPERM:
-            return f"Make it yours (chown -R $(id -un) {shlex.quote(str(path))}), or start nanomem as its owner"
+            return f"Make it yours ({to_own(path)}), or start nanomem as its owner"
         case errno.EROFS:
             return "Mount it for writing"
     return "Make room, or mend the disk"
+
+
+def to_own(path: Path) -> str:
+    """The command that makes a folder, and all in it, one's own."""
+    return f"chown -R $(id -un) {shlex.quote(str(path))}"
+
+
+def to_close(path: Path) -> str:
+    """The command that keeps all others out of a folder."""
+    return f"chmod -R go-rwx {shlex.quote(str(path))}"
 
 
 def open_to_others(paths: Iterable[Path]) -> Path | None:

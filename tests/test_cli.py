@@ -369,6 +369,16 @@ async def test_the_doctor_asks_the_models(home: Home, provider: OpenAIServer) ->
     assert (keyless.state, "ANTHROPIC_API_KEY" in keyless.what) == ("fail", True)
 
 
+async def test_the_doctor_sees_a_secret_that_is_missing_among_further_keys(home: Home) -> None:
+    """Where the model needs it; the other findings stand."""
+    make(home)
+    environ = {"NANOMEM__PROVIDERS__OPENAI__ORGANIZATION": "env:NOT_SET"}
+    assert (await finding("model", home, **environ)).state == "ok"
+    set_value(home.config, "agents.defaults.model", "openai/test-model")
+    found = await finding("model", home, **environ)
+    assert (found.state, "providers.openai.organization = env:NOT_SET" in found.what) == ("fail", True)
+
+
 async def test_the_doctor_looks_at_what_makes_vectors(home: Home, provider: OpenAIServer) -> None:
     """A model elsewhere, and one in a folder, by a word each."""
     make(home)
