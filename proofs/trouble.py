@@ -134,10 +134,9 @@ class Play:
         self.life.terminate()
         if code := await self.life.exit_code():
             self.found.append(f"stopped, it ended with {code}")
-        view_behind = bool(self.case.at and self.case.store.last and world.memory_violations(CHATS))
-        if view_behind or list(
-            (world.home / "state").rglob("*-wal")
-        ):  # it came at the very end: the next start mends it
+        not_closed = list((world.home / "state").rglob("*-wal"))
+        view_behind = self.case.at and self.case.store.last and world.memory_violations(CHATS)
+        if not_closed or view_behind:  # the fault came at the very end: the next start makes it good
             self.life = await (await self.begun()).ready()
             await world.catches_up(CHATS)
             await self.life.stops()
