@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 from nanomem import __version__, logs
 from nanomem.errors import Misuse, NanomemError, Refused, Stop
 from nanomem.home import Home, make, open_to_others, resolve, to_close, try_writing
-from nanomem.settings import Settings, load, masked, provider_of, secrets, set_values, zone
+from nanomem.settings import Settings, load, masked, secrets, set_values, zone
 
 
 @dataclass
@@ -128,31 +128,16 @@ def init(
     owner: Annotated[str | None, typer.Option(help="Those of them that are the owner.")] = None,
 ) -> None:
     """Make the home folder; what is there already stays as it is."""
-    _check_timezone(timezone)
-    _check_token(telegram_token)
+    from nanomem import init as first
+
+    given = first.Given(model, api_key, api_base, timezone, telegram_token, allow_from, owner)
+    given.check()
     home, settings = ctx.obj.ready()
     try_writing(home)
-    defaults = settings.agents.defaults
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not yes
     if on_terminal:
-        model = model or typer.prompt("Model (offline needs no key)", default=defaults.model)
-        api_key = api_key or (_secret("Its API key (empty: as it is)") if model != "offline" else None)
-        timezone = timezone or _prompt("Time zone", defaults.timezone, _check_timezone)
-        telegram_token = telegram_token or _secret("Telegram token from @BotFather (empty: as it is)", _check_token)
-    used = model or defaults.model
-    if used == "offline" and (api_key or api_base):
-        raise Misuse("A key or address needs the model it is for: --model, e.g. anthropic/claude-sonnet-4-5.")
-    wanted = {
-        "agents.defaults.model": model,
-        f"providers.{provider_of(used)}.api_key": api_key,
-        f"providers.{provider_of(used)}.api_base": api_base,
-        "agents.defaults.timezone": timezone,
-        "channels.telegram.token": telegram_token,
-        "channels.telegram.enabled": "true" if telegram_token else None,
-        "channels.telegram.allow_from": allow_from,
-        "channels.telegram.owner": owner,
-    }
-    set_values(home.config, {key: value for key, value in wanted.items() if value is not None})
+        given = first.ask(given, settings)
+    set_values(home.config, given.values(settings))
     print(f"{home.path} is ready. Next: nanomem run")
     telegram = ctx.obj.settings().channels.telegram
     if telegram.enabled and not telegram.allow_from:
@@ -160,35 +145,6 @@ def init(
             pair(ctx)
         else:
             print("Nobody may talk to the bot yet. To let somebody in: nanomem pair")
-
-
-def _check_timezone(name: str | None) -> None:
-    """Raises Misuse."""
-    if name is not None and name != "auto":
-        zone(name, {})
-
-
-def _check_token(token: str | None) -> None:
-    """A reference is looked up later. Raises Misuse."""
-    if token and not re.fullmatch(r"\d+:\S+|(env|file):.+", token):
-        raise Misuse("That is no Telegram token: one from @BotFather looks like 123456789:AAbCd..., digits first.")
-
-
-def _prompt(question: str, default: str, check: Callable[[str | None], None], hidden: bool = False) -> str:
-    """An answer that passes; until then it is asked again."""
-
-    def checked(answer: str) -> str:
-        try:
-            check(answer.strip())
-        except Misuse as error:
-            raise typer.BadParameter(error.text) from None
-        return answer.strip()
-
-    return str(typer.prompt(question, default, hidden, value_proc=checked, show_default=not hidden))
-
-
-def _secret(question: str, check: Callable[[str | None], None] = lambda _: None) -> str | None:
-    return _prompt(question, "", check, hidden=True) or None
 
 
 @app.command()
