@@ -111,7 +111,7 @@ async def assembled(
         stack.push_async_callback(database.close)
         meter = counters.SqliteMeter(database)
         base = ground(home, settings, environ, meter)
-        clock, logs = base.clock, base.logs
+        clock = base.clock
         stack.push_async_callback(base.close)
         box = inbox.SqliteInbox(database)
         codes = pairing.Pairings(database)
@@ -125,19 +125,11 @@ async def assembled(
         )
         parts = core(base, door.space, meter, diary.SqliteDiary(database))
         outside: list[Channel] = []
-
-        async def moved(old: str, new: str) -> None:
-            """A chat has a new id: first its session says so, then the bus. Raises Refused: it has no session."""
-            if not await asyncio.to_thread(path_of(door.space(old), old).exists):
-                raise Refused(f"There is no session {old}.")
-            await logs.append(door.space(old), old, [Alias(key=new, timestamp=clock.now())])
-            await box.alias(old, new)
-
         if await database.is_new():
             await _recover(home, door, box, parts.conversations)
             await database.is_complete()
         if networks and given.enabled:
-            channel = telegram(base, door, await box.aliases(), moved, parts.commands.menu)
+            channel = telegram(base, door, await box.aliases(), partial(_moved, base, door, box), parts.commands.menu)
             stack.push_async_callback(channel.close)
             outside.append(channel)
         control = _Control(home, parts, box, codes, clock, given.enabled, outside)
@@ -193,6 +185,14 @@ async def _recalling(base: Ground) -> None:
     """Takes in what was said, once the start itself is over."""
     await base.clock.sleep(WARM_UP_AFTER_S)
     await base.recalling.run(base.home.known_spaces())
+
+
+async def _moved(base: Ground, door: TelegramDoor, box: inbox.SqliteInbox, old: str, new: str) -> None:
+    """A chat has a new id: first its session says so, then the bus. Raises Refused: it has no session."""
+    if not await asyncio.to_thread(path_of(door.space(old), old).exists):
+        raise Refused(f"There is no session {old}.")
+    await base.logs.append(door.space(old), old, [Alias(key=new, timestamp=base.clock.now())])
+    await box.alias(old, new)
 
 
 async def _recover(home: Home, door: TelegramDoor, box: inbox.SqliteInbox, conversations: Conversations) -> None:
