@@ -21,6 +21,8 @@ from tests.stories.test_dream import Sleeper, facts_of, happened, world
 from tests.stories.test_kills import Fuse, Fused, Killed, covers, is_empty
 from tests.unit.strategies import assistant, user
 
+pytestmark = pytest.mark.usefixtures("no_threads")
+
 OLD = "- Likes tea\n"
 WRITES = {
     "channel": ("place", "show", "say"),

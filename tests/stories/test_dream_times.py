@@ -15,6 +15,8 @@ from tests.stories.chat import Chat, Sleep, World, running
 from tests.stories.test_consolidation import SPACE
 from tests.stories.test_dream import COST, Sleeper, asks, facts_of, happened, tells, world
 
+pytestmark = pytest.mark.usefixtures("no_threads")
+
 DAILY = "0 4 * * *"
 START = datetime(2026, 4, 10, 9, 15, tzinfo=UTC)
 

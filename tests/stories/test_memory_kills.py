@@ -21,6 +21,8 @@ from tests.stories.chat import World, running
 from tests.stories.test_consolidation import SPACE, assert_nothing_lost, memory_in, saving, world
 from tests.stories.test_kills import Fuse, Fused, Killed, covers, is_empty
 
+pytestmark = pytest.mark.usefixtures("no_threads")
+
 OLD = "- Likes tea\n- Lives in Rome\n"
 
 

@@ -1,9 +1,7 @@
 """A network that is away for an hour: how often it is tried, what is logged, and how soon all is well after."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,24 +12,9 @@ from nanomem.errors import NotHere, Refused, TryLater
 from nanomem.testing import FakeChannel, FakeClock, FakeModel, inbound, updates
 from tests.stories.chat import Chat, World, running
 
+pytestmark = pytest.mark.usefixtures("no_threads")
+
 HOUR_S = 3600
-
-
-class AtOnce(ThreadPoolExecutor):
-    """Does what is given to a thread on the spot: here time is counted in rounds of the loop, which know no threads."""
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
-        done = Future[Any]()
-        try:
-            done.set_result(call(*args, **more))
-        except Exception as error:
-            done.set_exception(error)
-        return done
-
-
-@pytest.fixture(autouse=True)
-async def no_threads() -> None:
-    asyncio.get_running_loop().set_default_executor(AtOnce())
 
 
 class Away(FakeChannel):
