@@ -19,7 +19,18 @@ HERE = "127.0.0.1"
 _PIECE = 1 << 16
 _MIDDLEBOX_S = 0.3
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # of setsockopt(2), see socket(7); the module `socket` has no names for them
-_DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # one instruction: keep 0 bytes of a packet
+_NO_PACKET, _WHOLE = (6, 0, 0, 0), (6, 0, 0, 1 << 16)
+_FLAGS, _SYN_OR_RST = (0x30, 0, 0, 13), 0x02 | 0x04
+
+
+def _filter(*steps: tuple[int, int, int, int]) -> tuple[int, Any]:
+    """A program of the classic BPF, as `struct sock_fprog` wants it: how many steps, and where they are."""
+    return len(steps), ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+
+
+_DROP_ALL = _filter(_NO_PACKET)
+_DROP_TALK = _filter(_FLAGS, (0x45, 0, 1, _SYN_OR_RST), _WHOLE, _NO_PACKET)
+"""All but what opens or resets a connection: the client may get the same port again, for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +175,7 @@ class Proxy:
         self._flows.clear()
         assert self._listener is not None
         for one in (self._listener.sockets[0], *(line.socket for line in self._lines)):
-            _deafen(one)
+            _deafen(one, _DROP_ALL)
 
     def hush(self) -> None:
         """Connections are accepted and nothing is ever answered; mended, those that wait for an answer are reset."""
@@ -284,7 +295,7 @@ class Proxy:
 
     def _lose(self, line: _Line) -> None:
         """Nothing is heard or said there any more. The server is left waiting for as long as it does."""
-        _deafen(line.socket)
+        _deafen(line.socket, _DROP_TALK)
         self._gone.append(line)
         self._lines.discard(line)
         if line.task and line.task is not asyncio.current_task():
@@ -350,11 +361,11 @@ def _name(request: bytes) -> str:
     return path.rstrip(b"/").rpartition(b"/")[2].decode()
 
 
-def _deafen(one: Any) -> None:
+def _deafen(one: Any, program: tuple[int, Any]) -> None:
     """From now on the kernel drops what comes for this socket before TCP sees it: nothing is acknowledged."""
-    program = struct.pack("HL", 1, ctypes.addressof(_DROP_ALL))
+    steps, code = program
     with suppress(OSError):  # closed already
-        one.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
+        one.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HL", steps, ctypes.addressof(code)))
 
 
 def _nothing(_: Exchange) -> None:

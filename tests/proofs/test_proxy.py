@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -158,6 +159,33 @@ async def test_all_are_gone_but_who_comes_anew(line: Line) -> None:
     await line.says("one")
     with pytest.raises(aiohttp.ClientOSError, match="timed out"):
         await waiting
+    assert line.hears == ["one"]
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_who_is_gone_does_not_stand_in_the_way_of_a_new_connection(line: Line, reset: bool) -> None:
+    """From the same port, which a kernel may give again: with it the old one ends, though nobody was told so."""
+    loop, there = asyncio.get_running_loop(), ("127.0.0.1", line.proxy.port)
+    with socket.socket() as old:
+        old.setblocking(False)
+        old.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 300)
+        await loop.sock_connect(old, there)
+        port = old.getsockname()[1]
+        await asyncio.sleep(0.05)  # until it is accepted
+        line.proxy.strand()
+        if reset:
+            old.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            await loop.sock_sendall(old, b"POST ")
+            with pytest.raises(TimeoutError):
+                await loop.sock_recv(old, 1)
+    with socket.socket() as new:
+        new.setblocking(False)
+        new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        new.bind(("127.0.0.1", port))
+        async with asyncio.timeout(20):
+            await loop.sock_connect(new, there)
+    await line.says("one")
     assert line.hears == ["one"]
 
 
