@@ -28,7 +28,7 @@ class Sought:
     Only what was said by `who` (a part of a name), from `since` on and before `until` is found, and nothing of
     `session` from message `unless` on: that is in sight. `near` messages before and after each come with it. Questions
     that were put in the same words are left out unless they are wanted `again`. With a `meaning` what is near to it is
-    found, too. `only_rare`: nothing is looked for if none of the words is rare.
+    found, too. `only_rare`: only what has a rare word is found.
     """
 
     text: str

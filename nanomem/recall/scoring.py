@@ -77,6 +77,15 @@ def scores(found: Iterable[Postings], total: int) -> dict[int, float]:
     return score
 
 
+def scores_of_rare(found: Sequence[Postings], total: int) -> dict[int, float]:
+    """The same of those places alone where a rare term stands, with work for them alone."""
+    rare = {place for postings in found if is_rare(postings.count, total) for place, _ in postings.places}
+    reach = {place + step for place in rare for step in range(-len(AFTER), len(BEFORE) + 1)}
+    near = (Postings(one.count, [place for place in one.places if place[0] in reach]) for one in found)
+    score = scores(near, total)
+    return {place: score[place] for place in rare}
+
+
 def weight_of(count: int, total: int) -> float:
     """What a term counts that stands in so many messages."""
     return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))

@@ -10,6 +10,7 @@ from typing import TypeVar
 import structlog
 
 from nanomem.errors import BegunAnew, CannotStore
+from nanomem.recall.counts import Counts
 from nanomem.stores import vectors
 
 log = structlog.get_logger()
@@ -35,13 +36,14 @@ T = TypeVar("T")
 class RecallFile:
     """One file, and the only connection to it. All of it blocks: call it in a thread.
 
-    `vectors` are those in it; `checked` is for whoever has looked for damage. `lost` says why it was begun anew, until
-    whoever reads the logs was told: who was told first may have gone.
+    `vectors` are those in it, `counts` those of its words; `checked` is for whoever has looked for damage. `lost` says
+    why it was begun anew, until whoever reads the logs was told: who was told first may have gone.
     """
 
     def __init__(self, path: Path, model: str | None) -> None:
         self._path = path
         self.vectors = vectors.Vectors(model)
+        self.counts = Counts()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
@@ -103,6 +105,7 @@ class RecallFile:
                 self._connection.close()
             self._connection = None
         self.vectors.forget()
+        self.counts.forget()
 
     @property
     def db(self) -> sqlite3.Connection:

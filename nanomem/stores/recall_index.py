@@ -54,7 +54,7 @@ class SqliteRecallIndex:
 
     async def find(self, space: Space, sought: Sought) -> Found:
         """See the port."""
-        return await self._run(space, lambda file: Search(file.db, sought, self._zone, file.vectors).found())
+        return await self._run(space, lambda file: Search(file, sought, self._zone).found())
 
     async def people(self, space: Space) -> Mapping[str, Sequence[str]]:
         """See the port."""

@@ -22,7 +22,7 @@ from nanomem.recall.scoring import Postings, Weight
 from nanomem.recall.times import tells_a_time
 from nanomem.recall.words import plain, spoken
 from nanomem.spaces import file_name
-from nanomem.stores.vectors import Vectors
+from nanomem.stores.recall_file import RecallFile
 
 MOST_POSTINGS = 20_000
 """Places that one search weighs: the rarer words first, and of a very common one its newest."""
@@ -87,17 +87,18 @@ class _Row(NamedTuple):
 class Search:
     """A search over an index as it is now."""
 
-    def __init__(self, db: sqlite3.Connection, sought: Sought, zone: tzinfo, vectors: Vectors) -> None:
-        self._db = db
+    def __init__(self, file: RecallFile, sought: Sought, zone: tzinfo) -> None:
+        self._db = file.db
         self._sought = sought
-        self._vectors = vectors
+        self._vectors = file.vectors
+        self._counts = file.counts
         self._zone = zone
         self._people: dict[int, tuple[str, str]] = {
             row: (speaker, name)
-            for row, speaker, name in db.execute("SELECT id, speaker, name FROM people ORDER BY id")
+            for row, speaker, name in self._db.execute("SELECT id, speaker, name FROM people ORDER BY id")
         }
         self.question = questions.read(sought.text, sought.now, _names(self._people.values()), sought.askers)
-        self._total = int(db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
+        self._total = int(self._db.execute("SELECT total(sayings) FROM sources").fetchone()[0])
         self._postings: list[tuple[float, Postings]] = []
 
     def found(self) -> Found:
@@ -148,7 +149,8 @@ class Search:
         if self.question.is_about_times and self._is_narrowed and not self._sought.only_rare:
             return self._in_time()
         room = MOST_UNASKED if self._sought.only_rare else MOST_POSTINGS
-        terms = sorted((self._count(written), written) for written in map(_as_written, self.question.terms))
+        count_of = self._lately if self._sought.only_rare else self._count
+        terms = sorted((count_of(written), written) for written in map(_as_written, self.question.terms))
         if self._sought.only_rare and not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
             return {}
         for count, phrase in terms:
@@ -158,7 +160,8 @@ class Search:
             places = [(row >> 1, row & 1 == 1) for (row,) in rows]
             room -= len(places)
             self._postings.append((scoring.weight_of(count, self._total), Postings(count, places)))
-        return scoring.scores([postings for _, postings in self._postings], self._total)
+        scores = scoring.scores_of_rare if self._sought.only_rare else scoring.scores
+        return scores([postings for _, postings in self._postings], self._total)
 
     def _in_time(self) -> dict[int, float]:
         """Of all that was said then, the newest: each a hair better than the one before, so that those which are shown
@@ -186,6 +189,9 @@ class Search:
 
     def _count(self, phrase: str) -> int:
         return int(self._db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (phrase,)).fetchone()[0])
+
+    def _lately(self, phrase: str) -> int:
+        return self._counts.of(phrase, self._total, self._count)
 
     def _rows(self, places: Collection[int]) -> list[_Row]:
         ids = [row for place in places for row in (place << 1, place << 1 | 1)]

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanomem.recall.scoring import AFTER, ANSWERS, BEFORE, GAP, LEAST, Postings, Weight, best, scores, weight_of
+from nanomem.recall.scoring import (
+    AFTER,
+    ANSWERS,
+    BEFORE,
+    GAP,
+    LEAST,
+    Postings,
+    Weight,
+    best,
+    is_rare,
+    scores,
+    scores_of_rare,
+    weight_of,
+)
 
 postings = st.lists(st.tuples(st.integers(5, 60), st.booleans()), max_size=10, unique_by=lambda one: one[0]).map(
     lambda places: Postings(len(places), places)
@@ -30,6 +43,14 @@ def test_a_rarer_word_weighs_more_and_none_nothing(one: int, other: int, total: 
     assert weight_of(one, total) > 0
     few, many = sorted((min(one, total), min(other, total)))
     assert weight_of(few, total) >= weight_of(many, total)
+
+
+@given(st.lists(postings, max_size=5), st.integers(0, 2_000))
+def test_where_a_rare_word_stands_the_score_is_the_same(found: list[Postings], total: int) -> None:
+    """And elsewhere there is none."""
+    rare = {place for one in found if is_rare(one.count, total) for place, _ in one.places}
+    score = scores(found, total)
+    assert scores_of_rare(found, total) == pytest.approx({place: score[place] for place in rare})
 
 
 def test_neighbours_share_a_word() -> None:
