@@ -125,6 +125,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA page_size=1024")  # most spaces are small
         connection.execute("PRAGMA cache_size=-512")  # kB for each space; the system has the file's pages, too
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA journal_size_limit={1 << 20}")  # bytes; when words are sorted anew it is some more
         connection.execute("PRAGMA synchronous=NORMAL")  # a power cut may take back the newest, never tear it
         connection.execute("PRAGMA secure_delete=ON")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
