@@ -19,7 +19,7 @@ from benchmarks.floor import Run
 from benchmarks.ticks import ticking
 from nanomem import logs
 from nanomem.recall.found import A_PAGE, Sought
-from nanomem.spaces import OWNER, Spaces
+from nanomem.spaces import OWNER, Space, Spaces
 from nanomem.stores.recall_index import SqliteRecallIndex
 
 NAME = "recall"
@@ -73,17 +73,22 @@ async def _at_scale(folder: Path, speech: years.Speech, messages: int, most_ms: 
     text = sum(len(said.text.encode()) for session in talk.sessions for said in session)
     size = sum(path.stat().st_size for path in (folder / "recall").iterdir()) - text
     now = talk.sessions[-1][-1].at + timedelta(hours=6)
-    took = []
-    for asked in speech.questions()[:: 1 if messages <= 10_000 else 3]:
-        began = time.perf_counter()
-        await index.find(space, Sought(asked, now, most=A_PAGE))
-        took.append((time.perf_counter() - began) * 1000)
+    questions = speech.questions()[:: 1 if messages <= 10_000 else 3]
+    took = [await _asked_ms(index, space, Sought(asked, now, most=A_PAGE)) for asked in questions]
+    unasked = [await _asked_ms(index, space, Sought(asked, now, most=A_PAGE, only_rare=True)) for asked in questions]
     await index.close()
     what = f"{messages:,} messages"
     return [
         *_costs(what, microseconds, size / messages, are_judged=True),
         Figure(f"{what}: question", "ms", took, p95_at_most=most_ms),
+        Figure(f"{what}: what comes to mind unasked", "ms", unasked),
     ]
+
+
+async def _asked_ms(index: SqliteRecallIndex, space: Space, sought: Sought) -> float:
+    began = time.perf_counter()
+    await index.find(space, sought)
+    return (time.perf_counter() - began) * 1000
 
 
 @dataclass(slots=True)
