@@ -27,6 +27,8 @@ TURNS = 20_000
 SAMPLE = 500
 WARM = 2_000
 """Turns after which nothing should grow any more."""
+NIGHT_S = 5.0
+"""Nobody talks for so long after each sample: learning gives way to who does, and would come to months at once."""
 TERMINALS, TELEGRAM_CHATS = 3, 3
 FACTS = 12
 """As many the memory has, once there are so many."""
@@ -128,7 +130,9 @@ async def measure(folder: Path, run: Run) -> list[Figure]:
             crowd = Crowd(daemon, telegram, pupil, few=run.quick)
             await crowd.talk(len(crowd.people))  # loads litellm
             for done in range(sample, turns + 1, sample):
-                await samples.take(done, daemon, await crowd.talk(sample))
+                latencies = await crowd.talk(sample)
+                await asyncio.sleep(0 if run.quick else NIGHT_S)
+                await samples.take(done, daemon, latencies)
                 for kept in (model.requests, model.raw_requests, model.headers, telegram.calls):
                     kept.clear()  # else this process grows
             memory = (daemon.home.path / "workspace" / "memory" / "MEMORY.md").read_text()
