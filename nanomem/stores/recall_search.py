@@ -5,7 +5,7 @@ import re
 import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -146,13 +146,25 @@ class Search:
 
     def _score(self) -> dict[int, float]:
         """Of each place where something was said that may be meant, or near one."""
-        if self.question.is_about_times and self._is_narrowed and not self._sought.only_rare:
+        if self._sought.only_rare:
+            return self._score_of_rare()
+        if self.question.is_about_times and self._is_narrowed:
             return self._in_time()
-        room = MOST_UNASKED if self._sought.only_rare else MOST_POSTINGS
-        count_of = self._lately if self._sought.only_rare else self._count
-        terms = sorted((count_of(written), written) for written in map(_as_written, self.question.terms))
-        if self._sought.only_rare and not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
+        return scoring.scores(self._found(self._counted(self._count), MOST_POSTINGS), self._total)
+
+    def _score_of_rare(self) -> dict[int, float]:
+        """The same where a rare term stands, and nowhere else."""
+        terms = self._counted(self._lately)
+        if not any(count and scoring.is_rare(count, self._total) for count, _ in terms):
             return {}
+        return scoring.scores_of_rare(self._found(terms, MOST_UNASKED), self._total)
+
+    def _counted(self, count_of: Callable[[str], int]) -> list[tuple[int, str]]:
+        """All terms as they are written, each with how many messages it stands in, the rarest first."""
+        return sorted((count_of(written), written) for written in map(_as_written, self.question.terms))
+
+    def _found(self, terms: Iterable[tuple[int, str]], room: int) -> list[Postings]:
+        """Where they stand, at most so many places in all."""
         for count, phrase in terms:
             rows = self._db.execute(
                 "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?", (phrase, max(room, 0))
@@ -160,8 +172,7 @@ class Search:
             places = [(row >> 1, row & 1 == 1) for (row,) in rows]
             room -= len(places)
             self._postings.append((scoring.weight_of(count, self._total), Postings(count, places)))
-        scores = scoring.scores_of_rare if self._sought.only_rare else scoring.scores
-        return scores([postings for _, postings in self._postings], self._total)
+        return [postings for _, postings in self._postings]
 
     def _in_time(self) -> dict[int, float]:
         """Of all that was said then, the newest: each a hair better than the one before, so that those which are shown
